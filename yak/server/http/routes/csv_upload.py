@@ -359,8 +359,12 @@ class CsvUpload:
         if not rows:
             await trio.lowlevel.checkpoint()
             return
-        # Found again: the topic may have gained partitions, or be deleted.
-        topic = await find_or_create_topic(self._context, self.topic)
+        try:  # Found again: the topic may have gained partitions, or be deleted.
+            topic = await find_or_create_topic(self._context, self.topic)
+        except Problem as problem:
+            for line in lines:
+                progress.fail(line, problem.message, named_max)
+            raise _stopped(problem, lines, "are not written") from None
         placing = RowDistribution(self._context, {self.topic: topic})
         placing.put(rows)
         for fault_at in placing.faults:
@@ -380,13 +384,14 @@ class CsvUpload:
         stopped = next((queue.problem for queue in queues if queue.problem is not None), None)
         if stopped is not None:
             are = "may be written or not" if any(queue.is_unknown for queue in queues) else "are not written"
-            raise Problem(
-                stopped.status,
-                stopped.error,
-                stopped.message,
-                f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} {are}; no later line is "
-                "written",
-            )
+            raise _stopped(stopped, lines, are)
+
+
+def _stopped(problem: Problem, lines: Sequence[int], are: str) -> Problem:
+    hint = (
+        f"all lines to {lines[0] - 1} are done; some of lines {lines[0]} to {lines[-1]} {are}; no later line is written"
+    )
+    return Problem(problem.status, problem.error, problem.message, hint)
 
 
 def _is_number(text: str) -> bool:
