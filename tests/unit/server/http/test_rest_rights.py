@@ -14,6 +14,7 @@ from tests.unit.server.http.fake_context import context_of, image_of
 from tests.unit.server.http.rig import Acls, make_request
 from yak.acls.bindings import Operation, ResourceType
 from yak.client.consumer import Inbox
+from yak.groups.consumer import regexes
 from yak.ids import TopicPartition
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.consumers import instances as module
@@ -200,3 +201,23 @@ async def test_instance_for_a_header_that_is_no_user_and_password_is_refused(hea
     with pytest.raises(Problem) as refused:
         module._login(("SCRAM-SHA-256",))
     assert (refused.value.status, refused.value.error) == (401, "login-failed")
+
+
+@pytest.mark.parametrize("earlier", [None, "a"])
+async def test_pattern_that_is_refused_while_it_is_matched_leaves_the_instance_as_it_was(
+    earlier: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    context, consumer = await created(monkeypatch, READ_A)
+    instance = context.part(Instances).find("g", "me")
+    if earlier is not None:
+        await routes.subscribe(context, request({"topic_pattern": earlier}))
+    before = instance.source, instance.pattern, instance.matched, instance.topics
+    with monkeypatch.context() as small:
+        small.setattr(regexes, "STEPS_MAX", 0)
+        with pytest.raises(Problem, match="too large to be compared") as refused:
+            await routes.subscribe(context, request({"topic_pattern": "[a-z]+"}))
+    assert refused.value.status == 422
+    assert (instance.source, instance.pattern, instance.matched, instance.topics) == before
+    if earlier is None:
+        await routes.subscribe(context, request({"topics": ["a"]}))
+    assert consumer.taken == [["a"]]

@@ -163,10 +163,14 @@ async def subscribe(context: Context, request: Request) -> None:
     async with _exclusively(context, request, bodies.SUBSCRIPTION_BODY, bodies.subscription_of) as (instance, wanted):
         instances.check_topics(wanted.topics)
         _require_source(instance, "topics" if wanted.pattern is None else "pattern")
-        instance.pattern, instance.matched = wanted.pattern, None
         if wanted.pattern is not None:
-            instance.source = "pattern"
-            await instances.move(instances.follow_pattern, instance, await instances.matchable(instance))
+            earlier = instance.source, instance.pattern, instance.matched
+            instance.source, instance.pattern, instance.matched = "pattern", wanted.pattern, None
+            try:
+                await instances.move(instances.follow_pattern, instance, await instances.matchable(instance))
+            except Problem:
+                instance.source, instance.pattern, instance.matched = earlier
+                raise
         else:
             await instances.move(instance.consumer.subscribe, wanted.topics)
             instance.topics, instance.source = wanted.topics, "topics" if wanted.topics else "nothing"
