@@ -7,6 +7,7 @@ import subprocess
 import time
 from types import SimpleNamespace
 
+import httpx
 import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient
@@ -21,23 +22,30 @@ from yak.local.spawn import yak_argv
 MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN")
 ADMIN, PASSWORD, WRONG = "admin", "admin-secret:,=", "wrong-secret"
 PATIENCE_SECONDS = 30.0
+V2, BINARY = "application/vnd.kafka.v2+json", "application/vnd.kafka.binary.v2+json"
 
 
-def start(folder, *arguments, name="broker"):
+def start(folder, *arguments, name="broker", http=("--no-http",)):
     """One broker with a listener with SASL, and its address."""
     users, ready = folder / "users", folder / f"{name}.json"
     users.write_text(f"{ADMIN}:{PASSWORD}\n")
     users.chmod(0o600)
-    words = ["--no-http", "--data-dir", str(folder / name), "--users-file", str(users)]
+    words = [*http, "--data-dir", str(folder / name), "--users-file", str(users)]
     words += ["--ready-file", str(ready), "-c", "listeners=SASL_PLAINTEXT://127.0.0.1:0"]
     words += ["-c", f"sasl.enabled.mechanisms={','.join(MECHANISMS)}", *arguments]
     with open(folder / f"{name}.log", "ab") as log:
         process = subprocess.Popen(yak_argv("serve", *words), cwd=folder, stdout=log, stderr=log)
     wait_until(lambda: ready.exists() or process.poll() is not None, "the broker is ready")
     assert process.poll() is None, (folder / f"{name}.log").read_text()
-    address = json.loads(ready.read_text())["address"]
+    ready = json.loads(ready.read_text())
+    address = ready["address"]
     return SimpleNamespace(
-        process=process, address=address, port=int(address.rpartition(":")[2]), folder=folder, log=log.name
+        process=process,
+        address=address,
+        port=int(address.rpartition(":")[2]),
+        http_port=ready["http_port"],
+        folder=folder,
+        log=log.name,
     )
 
 
@@ -216,3 +224,29 @@ def test_brokers_replicate_over_listeners_with_sasl(tmp_path, redis_databases):
             for each in brokers:
                 each.process.kill()
                 each.process.wait()
+
+
+def test_consumer_over_http_with_a_wrong_password_gets_the_reason(tmp_path):
+    """The brokers refuse it, and HTTP checks no login here: its reads were empty, for ever."""
+    broker = start(tmp_path, "--metadata", "raft", "-c", "num.partitions=1", http=("--http-port", "0"))
+    try:
+        types = {"content-type": V2, "accept": V2}
+        client = httpx.Client(base_url=f"http://127.0.0.1:{broker.http_port}", timeout=60, headers=types)
+        client.post("/topics", json={"name": "orders"}, headers={"content-type": "application/json"}).raise_for_status()
+        answers = {}
+        for password in (WRONG, PASSWORD):
+            client.auth = (ADMIN, password)
+            instance = client.post("/consumers/g", json={}).raise_for_status().json()["base_uri"]
+            client.post(f"{instance}/subscription", json={"topics": ["orders"]}).raise_for_status()
+            answers[password] = [
+                client.get(f"{instance}/records", headers={"accept": BINARY}, params={"timeout": timeout_ms})
+                for timeout_ms in ("4000", "100")
+            ]
+            client.delete(instance).raise_for_status()
+        assert [each.json() for each in answers[PASSWORD]] == [[], []]
+        refused = answers[WRONG][-1]
+        assert (refused.status_code, refused.json()["error_code"]) == (401, 40101)
+        assert "invalid credentials" in refused.json()["message"]
+    finally:
+        broker.process.kill()
+        broker.process.wait()

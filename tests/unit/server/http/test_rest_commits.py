@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.consumer import Answer
 from yak.ids import TopicPartition
@@ -107,9 +107,9 @@ class Committed:
 def test_committed_offsets_are_found_while_the_instance_leaves_its_group(
     consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka_consumer, "make_handle", lambda *_: Committed())
+    monkeypatch.setattr(consumer, "_new_handle", Committed)
     consumer._handle = Closed(consumer.unsubscribe)  # type: ignore[assignment]
-    consumer._is_subscribed = True
+    consumer._subscribed = ("t",)
     assert consumer.committed([ZERO]) == {ZERO: Mark(7, "")}
 
 
@@ -143,3 +143,58 @@ def test_read_of_less_than_the_instance_has_lets_the_group_rebalance(consumer: K
     consumer._handle = handle
     assert [record.topic_partition for record in consumer.read(1.0, 1)] == [ONE]
     assert handle.polls == 1
+
+
+class Refused:
+    """A handle of librdkafka that no broker lets in, or that one does."""
+
+    def __init__(self) -> None:
+        self.consumer = self
+        self.is_let_in = False
+        self.checks: list[str] = []
+
+    def consume(self, _count: int, _wait_s: float) -> list[Any]:
+        return []
+
+    def poll(self, _wait_s: float) -> None:
+        return None
+
+    def store_given(self, _ours: Any) -> None:
+        pass
+
+    def list_topics(self, topic: str, *, timeout: float) -> None:
+        self.checks.append(topic)
+        if not self.is_let_in:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+@pytest.fixture
+def refused(consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """The handle of a consumer, which has just heard that its login is wrong."""
+    found = Refused()
+    monkeypatch.setattr(
+        kafka_consumer, "ConsumerHandle", lambda config, **_: config["error_cb"](AUTHENTICATION) or found
+    )
+    consumer.open({})
+    consumer._subscribed = ("t",)
+    return found
+
+
+AUTHENTICATION = KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error")
+
+
+def test_read_with_a_login_that_is_refused_for_some_seconds_is_an_error(
+    consumer: KafkaConsumer, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert consumer.read(0, 100) == []
+    assert refused.checks == [], "a broker that stops causes the same error"
+    monkeypatch.setattr(kafka_consumer, "LOGIN_PATIENCE_S", 0.0)
+    for _ in range(2):
+        with pytest.raises(Problem, match="SASL authentication error") as failed:
+            consumer.read(0, 100)
+        assert (failed.value.status, failed.value.more["error_code"]) == (401, 40101)
+    refused.is_let_in = True
+    assert consumer.read(0, 100) == []
+    refused.is_let_in = False
+    assert consumer.read(0, 100) == [], "the login was accepted since"
+    assert refused.checks == ["t"] * 3

@@ -52,6 +52,9 @@ _KINDS: Final = {
     "INVALID_TOPIC_EXCEPTION": _Kind(400, 40002, "bad-topic", ""),
     "TOPIC_AUTHORIZATION_FAILED": _FORBIDDEN,
     "GROUP_AUTHORIZATION_FAILED": _FORBIDDEN,
+    "_AUTHENTICATION": _Kind(
+        401, 40101, "login-failed", "DELETE the instance, and create it with the right user and password"
+    ),
     "_TRANSPORT": _UNREACHABLE,
     "_ALL_BROKERS_DOWN": _UNREACHABLE,
     "_TIMED_OUT": _UNREACHABLE,

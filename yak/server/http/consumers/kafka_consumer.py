@@ -37,6 +37,9 @@ QUIET_S: Final = 0.05
 _BATCH: Final = 200
 _REQUEST_TIMEOUT_S: Final = 10.0
 _SEEK_TIMEOUT_S: Final = 5.0
+LOGIN_PATIENCE_S: Final = 3.0
+"""How long the brokers refuse a login before a read fails. librdkafka repeats the error only every 30 s."""
+_LOGIN_CHECK_S: Final = 1.0
 _TENDED_BYTES: Final = 64 * 1024
 _TENDED_RECORDS: Final = 1_000
 _EVENTS_PER_TENDING: Final = 10
@@ -77,9 +80,11 @@ class KafkaConsumer:
         """The client of the read in progress disconnected: it ends soon."""
         self.is_ending = False
         """The call in progress and all later ones end soon, before `close`."""
-        self._is_subscribed = False
+        self._subscribed: tuple[str, ...] = ()
         self._is_paused = False
         self._failure: Any = None
+        self._refused_login: tuple[Any, float] | None = None
+        """librdkafka's error, and when it came first, on the monotonic clock."""
         self._assignment: dict[TopicPartition, None] = {}
         self.has_readers = False
         """A read-only call is waiting for the handle."""
@@ -87,7 +92,17 @@ class KafkaConsumer:
     def open(self, connect: Mapping[str, str]) -> None:
         """Create the consumer; it connects by itself. `connect` are librdkafka's settings for group and connection."""
         self._connect = connect
-        self._handle = make_handle(self._settings, self._connect, self.inbox, self.log_lines)
+        self._handle = self._new_handle()
+
+    def _new_handle(self) -> ConsumerHandle[Fetched]:
+        config = {**handle_config(self._settings), **self._connect, "error_cb": self._note_error}
+        with explained("the consumer could not be created"):
+            return ConsumerHandle(config, inbox=self.inbox, logger=_Log(self.log_lines))
+
+    def _note_error(self, error: Any) -> None:
+        self.log_lines.append(error.str())
+        if error.name() == "_AUTHENTICATION" and self._refused_login is None:
+            self._refused_login = error, time.monotonic()
 
     @property
     def _open(self) -> ConsumerHandle[Fetched]:
@@ -98,13 +113,13 @@ class KafkaConsumer:
 
     def subscribe(self, topics: Iterable[str]) -> None:
         """Subscribe to these topics from the next poll on; replaces the previous subscription."""
-        names = list(topics)
+        names = tuple(topics)
         if not names:
             self.unsubscribe()
             return
         with explained("the subscription failed"):
             self._open.subscribe(names, Callbacks(self._assigned, self._revoked, self._lost))
-        self._is_subscribed = True
+        self._subscribed = names
 
     def unsubscribe(self) -> None:
         """Leave the group, or drop the assignment; the consumer may subscribe again.
@@ -114,13 +129,13 @@ class KafkaConsumer:
         """
         self._store_given()
         with explained("unsubscribing failed"):
-            if self._is_subscribed:
+            if self._subscribed:
                 # replaced first: a read-only call that waited for the closed handle finds the new one
-                left, self._handle = self._open, make_handle(self._settings, self._connect, self.inbox, self.log_lines)
+                left, self._handle = self._open, self._new_handle()
                 left.close()
             else:
                 self._open.consumer.unassign()
-        self._is_subscribed = False
+        self._subscribed = ()
         self._forget_assignment()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
@@ -129,7 +144,7 @@ class KafkaConsumer:
         self._store_given()
         with explained("assigning the partitions failed"):
             self._open.assign(wanted)
-        self._is_subscribed = False
+        self._subscribed = ()
         self._forget_assignment()
         self._assignment = wanted
 
@@ -172,10 +187,27 @@ class KafkaConsumer:
             with explained("reading failed"):
                 self._gather(time.monotonic() + wait_s, bytes_max)
         taken = self.inbox.draw(bytes_max, RECORDS_MAX)
-        if not taken and self._failure is not None:
-            failure, self._failure = self._failure, None
+        if not taken and (failure := self._failure or self._login_failure()) is not None:
+            self._failure = None
             raise kafka_failure(failure, "reading failed")
         return taken
+
+    def _login_failure(self) -> Any:
+        """The error of a login that the brokers refuse for some seconds. None where one of them accepts it.
+
+        A broker that stops during a login causes the same error, and librdkafka does not report a login that succeeds.
+        """
+        from confluent_kafka import KafkaException
+
+        topics = [*self._subscribed, *(each.topic for each in self._assignment)]
+        if not topics or self._refused_login is None or time.monotonic() - self._refused_login[1] < LOGIN_PATIENCE_S:
+            return None
+        try:
+            self._open.consumer.list_topics(topics[0], timeout=_LOGIN_CHECK_S)
+        except KafkaException:
+            return self._refused_login[0]
+        self._refused_login = None
+        return None
 
     def _has_enough(self, bytes_max: int) -> bool:
         return self.inbox.bytes_held >= bytes_max or len(self.inbox) >= RECORDS_MAX
@@ -346,15 +378,6 @@ class KafkaConsumer:
         self._forget_assignment()
         # The handle's callbacks refer to this object, and the broker does not collect cycles.
         self._handle = None
-
-
-def make_handle(
-    settings: Settings, connect: Mapping[str, Any], inbox: Inbox[Fetched], log_lines: deque[str]
-) -> ConsumerHandle[Fetched]:
-    """A consumer; it connects by itself and logs to `log_lines`. Raises Problem."""
-    config = {**handle_config(settings), **connect, "error_cb": lambda error: log_lines.append(error.str())}
-    with explained("the consumer could not be created"):
-        return ConsumerHandle(config, inbox=inbox, logger=_Log(log_lines))
 
 
 def handle_config(settings: Settings) -> dict[str, Any]:
