@@ -147,8 +147,7 @@ class PartitionFetch:
 
     def nothing_yet(self, why: str, *, is_gone: bool) -> None:
         """Pause, and repeat a request without records; `is_gone` if the offset seems not to exist."""
-        if is_gone:
-            self._seems_gone(why)
+        self._note_gone(why, is_gone=is_gone)
         if time.monotonic() > self._deadline:
             self._give_up(why)
         time.sleep(_PAUSE_S_MIN)
@@ -168,10 +167,7 @@ class PartitionFetch:
             why = _REFUSED.get(error_code, "the broker gives no other reason")
             raise NotReadable(f"{self._name} cannot be read (Kafka error {error_code})", why)
         self._disconnect()
-        why = _RETRIED[error_code]
-        if error_code == _UNKNOWN_TOPIC:
-            self._seems_gone(why)
-        self._retry(why)
+        self._retry(_RETRIED[error_code], is_gone=error_code == _UNKNOWN_TOPIC)
 
     # ------------------------------------------------------------------------------------------------------ one attempt
 
@@ -240,20 +236,26 @@ class PartitionFetch:
         if self._offset < earliest:
             raise OffsetsMissing(f"the log begins at offset {earliest} now", earliest)
         if self._offset > latest:
-            self._seems_gone(f"the log ends at offset {latest}")
+            return self._retry(f"the log ends at offset {latest}", is_gone=True)
         return self._retry("the offset was out of range")
 
     # ---------------------------------------------------------------------------------------------- errors and timeouts
 
-    def _seems_gone(self, why: str) -> None:
-        """Raise OffsetsMissing once the offset was missing for that time. New records are below the range's offsets."""
+    def _note_gone(self, why: str, *, is_gone: bool) -> None:
+        """Raise OffsetsMissing once the offset is missing for that time. New records are below the range's offsets.
+
+        Any other answer ends that time: two brokers that restart, one after the other, lose no records.
+        """
         now = time.monotonic()
-        if self._gone_since is None:
+        if not is_gone:
+            self._gone_since = None
+        elif self._gone_since is None:
             self._gone_since = now
-        if now - self._gone_since > min(GONE_PATIENCE_S, self._settings.timeout_ms / 2000.0):
+        elif now - self._gone_since > min(GONE_PATIENCE_S, self._settings.timeout_ms / 2000.0):
             raise OffsetsMissing(why, None)
 
-    def _retry(self, why: str) -> None:
+    def _retry(self, why: str, *, is_gone: bool = False) -> None:
+        self._note_gone(why, is_gone=is_gone)
         if time.monotonic() + self._pause_s > self._deadline:
             self._give_up(why)
         time.sleep(self._pause_s)

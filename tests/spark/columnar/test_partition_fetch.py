@@ -312,3 +312,10 @@ def test_leaving_early_closes_the_connection():
         assert next(reading)["offset"].to_pylist() == [0]
         reading.close()
         assert list(reading) == []
+
+
+def test_topic_that_two_brokers_do_not_know_one_after_the_other_is_not_lost():
+    """Both have just restarted. Between their answers the partition has no leader, for longer than the patience."""
+    answers = in_turn(ten(0), *(fetched(error=code) for code in (3, 5, 5, 5, 3)))
+    with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
+        assert offsets(broker, fail_on_data_loss=False) == list(range(10))
