@@ -129,21 +129,20 @@ class PartitionFetch:
         while True:
             try:
                 answer = self._try()
+                error_code = answer.head.error_code
+                if not error_code:
+                    return answer
+                if error_code == THROTTLED:
+                    self.progressed()  # the broker reads the next request when the time is over
+                elif error_code == _OFFSET_OUT_OF_RANGE:
+                    self._check_range()
+                else:
+                    self._rejected(error_code)
             except Malformed as error:
                 raise NotReadable(f"a broker's answer about {self._name} makes no sense", str(error)) from None
             except OSError as error:
                 self._disconnect()
                 self._retry(f"no answer: {error}")
-                continue
-            error_code = answer.head.error_code
-            if not error_code:
-                return answer
-            if error_code == THROTTLED:
-                self.progressed()  # the broker reads the next request when the time is over
-            elif error_code == _OFFSET_OUT_OF_RANGE:
-                self._check_range()
-            else:
-                self._rejected(error_code)
 
     def nothing_yet(self, why: str, *, is_gone: bool) -> None:
         """Pause, and repeat a request without records; `is_gone` if the offset seems not to exist."""
@@ -224,11 +223,7 @@ class PartitionFetch:
         bounds = []
         for end in (EARLIEST, LATEST):
             request = list_offsets_request(self._wanted.topic, self._wanted.partition, self._epoch, end)
-            try:
-                error_code, offset = read_list_offsets(self._connection.ask(LIST_OFFSETS, request))
-            except OSError as error:
-                self._disconnect()
-                return self._retry(f"no answer: {error}")
+            error_code, offset = read_list_offsets(self._connection.ask(LIST_OFFSETS, request))
             if error_code:
                 return self._rejected(error_code)
             bounds.append(offset)

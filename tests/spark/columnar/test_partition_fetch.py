@@ -20,7 +20,7 @@ from yak.spark.columnar.schema import (
     UnsupportedSetting,
     arrow_schema,
 )
-from yak.spark.columnar.wire import AbortedRange
+from yak.spark.columnar.wire import LIST_OFFSETS, AbortedRange
 
 pytestmark = pytest.mark.timeout(30)
 TEN = [batch(offset, [Record(0, b"%d" % offset)]) for offset in range(10)]
@@ -319,3 +319,12 @@ def test_topic_that_two_brokers_do_not_know_one_after_the_other_is_not_lost():
     answers = in_turn(ten(0), *(fetched(error=code) for code in (3, 5, 5, 5, 3)))
     with ScriptedBroker(lambda offset: next(answers, None) or ten(offset)) as broker:
         assert offsets(broker, fail_on_data_loss=False) == list(range(10))
+
+
+def test_list_of_offsets_that_makes_no_sense_is_an_error():
+    class Malformed(ScriptedBroker):
+        def _answer(self, request: bytes) -> bytes:
+            return b"" if request[:2] == struct.pack(">h", LIST_OFFSETS) else super()._answer(request)
+
+    with Malformed(lambda _: fetched(error=1)) as broker, pytest.raises(NotReadable, match="makes no sense"):
+        offsets(broker)
