@@ -39,6 +39,8 @@ GONE_PATIENCE_S: Final = 10.0
 WAIT_MS: Final = 500
 """`max_wait_ms` of a fetch: how long a broker delays an empty response."""
 _PAUSE_S_MIN, _PAUSE_S_MAX = 0.05, 1.0
+_CLOSED_IN_HANDSHAKE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+"""A broker that stops, or a proxy before one that is down: another broker may answer."""
 
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN_TOPIC: Final = 3
@@ -207,10 +209,10 @@ class PartitionFetch:
             try:
                 with Connection(address, self._connecting) as connection:
                     data = connection.ask(METADATA, metadata_request(self._wanted.topic))
-            except ssl.SSLError as error:
-                why = str(error.reason or error)
-                raise NotReadable(f"no TLS connection to {address[0]}:{address[1]}", why) from None
             except OSError as error:
+                if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED_IN_HANDSHAKE):
+                    why = str(error.reason or error)
+                    raise NotReadable(f"no TLS connection to {address[0]}:{address[1]}", why) from None
                 last = OSError(f"{address[0]}:{address[1]}: {error}")
                 continue
             return read_metadata(data, self._wanted.topic, self._wanted.partition, _UNKNOWN_TOPIC)

@@ -268,6 +268,28 @@ def test_tls_is_spoken_and_the_certificate_checked(certificate):
             list(read(OffsetRange("t", 0, 0, 10), stranger))
 
 
+def test_tls_handshake_that_a_broker_does_not_finish_is_retried(certificate):
+    """It stops, or it is a proxy in front of a broker that restarts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+
+    class ClosesFirst:
+        connections = 0
+
+        def wrap_socket(self, connection, server_side):
+            self.connections += 1
+            if self.connections > 1:
+                return context.wrap_socket(connection, server_side=server_side)
+            connection.recv(10_000)
+            connection.close()
+            raise OSError("closed")
+
+    with ScriptedBroker(lambda _: fetched(batch(0, [Record(0)])), tls=ClosesFirst()) as broker:
+        trusting = {"security.protocol": "SSL", "ssl.ca.location": str(certificate)}
+        settings = ReadSettings(broker.bootstrap, timeout_ms=5000, client=trusting)
+        assert sum(each.num_rows for each in read(OffsetRange("t", 0, 0, 1), settings)) == 1
+
+
 def test_two_readings_at_once_do_not_mix(three):
     bootstrap = bootstrap_of(three)
     topics = [make_topic(bootstrap) for _ in range(2)]
