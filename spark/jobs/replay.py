@@ -315,6 +315,7 @@ JOB = Job(
     Options,
     build,
     start=start,
-    conf=(("spark.stage.maxConsecutiveAttempts", "1"),),  # a task cannot tell a stage's second attempt from its first
+    # a task cannot tell a stage's second attempt from its first, nor know of an attempt that runs at the same time
+    conf=(("spark.stage.maxConsecutiveAttempts", "1"), ("spark.speculation", "false")),
     examples=("yak spark run replay --archive ./archive -t orders --into orders-again --checkpoint-dir ./c",),
 )

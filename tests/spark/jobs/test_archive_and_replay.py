@@ -228,3 +228,13 @@ def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> N
     send(iter([rows.slice(0, 25)]), cluster, target, None)  # then its executor is lost
     send(iter([rows.slice(0, 30), rows.slice(30)]), cluster, target, ends)
     assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(origins)
+
+
+def test_replay_has_no_two_attempts_of_a_task_at_the_same_time() -> None:
+    """The second one does not see what the first one has yet to send, and both would send it."""
+    from yak.spark.driver.make import configuration
+    from yak.spark.jobs.frame import session_settings
+    from yak.spark.jobs.replay import JOB
+
+    options = JOB.options(archive="a", topic="orders", into="again", checkpoint_dir="c")
+    assert configuration(session_settings(JOB, options))["spark.speculation"] == "false"
