@@ -53,21 +53,13 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WantedBatches:
-    """The wanted batches of a response.
-
-    `next_offset` follows its last whole batch, including batches that were skipped.
-
-    `needed_bytes` is not 0 when the response did not hold its first batch completely: it is the fetch size to request.
-    """
+    """The wanted batches of a response, decompressed."""
 
     plain: npt.NDArray[np.uint8]
     bodies: tuple[Body, ...]
-    next_offset: int
-    needed_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedBatch:
+class SelectedBatch(NamedTuple):
     """A batch with wanted records, at `position` of the response."""
 
     position: int
@@ -76,7 +68,11 @@ class SelectedBatch:
 
 @dataclass(frozen=True, slots=True)
 class SelectedBatches:
-    """The batches that `survey` selected from a response; they are not decompressed yet."""
+    """The batches that `survey` selected from a response; they are not decompressed yet.
+
+    `next_offset` follows its last whole batch, including batches that were skipped. `needed_bytes` is not 0 when the
+    response did not hold its first batch completely: it is the fetch size to request.
+    """
 
     chosen: tuple[SelectedBatch, ...]
     next_offset: int
@@ -102,11 +98,8 @@ def survey(records: Buffer, start: int, end: int, aborted: Sequence[AbortedRange
             continue
         if compute_crc(records, position, header.size_bytes) != header.crc:
             raise InvalidBatches(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
-        if aborted is not None and dropping.drops(records, position, header):
-            counts = False
-        else:
-            counts = not header.is_control and header.records_count > 0
-        if counts:
+        is_aborted = aborted is not None and dropping.drops(records, position, header)
+        if not is_aborted and not header.is_control and header.records_count > 0:
             chosen.append(SelectedBatch(position, header))
         next_offset = max(next_offset, header.next_offset)
     needed_bytes = 0
@@ -137,11 +130,11 @@ def unpack(records: npt.NDArray[np.uint8], surveyed: SelectedBatches) -> WantedB
             _body(each.header, each.position + HEADER_BYTES, each.position + each.header.size_bytes)
             for each in surveyed.chosen
         )
-        return WantedBatches(records, bodies, surveyed.next_offset, surveyed.needed_bytes)
+        return WantedBatches(records, bodies)
     pieces: list[Buffer] = []
     made: list[Body] = []
     total = 0
-    for position, header in ((each.position, each.header) for each in surveyed.chosen):
+    for position, header in surveyed.chosen:
         body = view[position + HEADER_BYTES : position + header.size_bytes]
         try:
             piece = decompress(header.codec, body)
@@ -153,7 +146,7 @@ def unpack(records: npt.NDArray[np.uint8], surveyed: SelectedBatches) -> WantedB
         pieces.append(piece)
         total += len(piece)
     plain = np.frombuffer(b"".join(pieces), np.uint8)
-    return WantedBatches(plain, tuple(made), surveyed.next_offset, surveyed.needed_bytes)
+    return WantedBatches(plain, tuple(made))
 
 
 def _body(header: BatchHeader, start: int, end: int) -> Body:

@@ -27,17 +27,10 @@ _MORE: Final = 0x80
 _BITS: Final = 0x7F
 
 
-def read_varints(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """(values, positions after them) of the 32-bit varints at `position`. Raises InvalidBatches, IndexError at the end."""
-    return _read(data, position, VARINT_BYTES_MAX)
-
-
-def read_varlongs(data: npt.NDArray[np.uint8], position: Positions) -> tuple[npt.NDArray[np.int64], Positions]:
-    """(values, positions after them) of the 64-bit varints at `position`. Raises InvalidBatches, IndexError at the end."""
-    return _read(data, position, VARLONG_BYTES_MAX)
-
-
-def _read(data: npt.NDArray[np.uint8], position: Positions, bytes_max: int) -> tuple[npt.NDArray[np.int64], Positions]:
+def read_varints(
+    data: npt.NDArray[np.uint8], position: Positions, bytes_max: int = VARINT_BYTES_MAX
+) -> tuple[npt.NDArray[np.int64], Positions]:
+    """(values, positions after them) of the varints at `position`. Raises InvalidBatches, IndexError at the end."""
     first = data[position]
     raw = first.astype(np.uint64)
     after = position + 1
@@ -294,7 +287,7 @@ def _decode(found: WantedBatches, start: int, end: int, include_headers: bool) -
     data, bodies = found.plain, found.bodies
     starts, stops = record_bounds(data, bodies)
     counts = np.array([body.records_count for body in bodies])
-    timestamp_deltas, position = read_varlongs(data, starts + ATTRIBUTES_BYTES)
+    timestamp_deltas, position = read_varints(data, starts + ATTRIBUTES_BYTES, VARLONG_BYTES_MAX)
     offset_deltas, position = read_varints(data, position)
     offsets = np.repeat(np.array([body.base_offset for body in bodies]), counts) + offset_deltas
     if len(offsets) > 1 and not (offsets[1:] > offsets[:-1]).all():

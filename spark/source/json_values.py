@@ -50,15 +50,7 @@ from yak.spark.source.values import COLUMNS, Decoding
 
 Converter = Callable[[Any], Any]
 _INTEGER_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
-_NOT_FINITE = {
-    "NaN": "nan",
-    "+INF": "inf",
-    "INF": "inf",
-    "Infinity": "inf",
-    "+Infinity": "inf",
-    "-INF": "-inf",
-    "-Infinity": "-inf",
-}
+_NOT_FINITE = ("NaN", "+INF", "INF", "Infinity", "+Infinity", "-INF", "-Infinity")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -219,9 +211,8 @@ def _text(value: Any) -> str:
 
 
 def _real(value: Any) -> float:
-    if isinstance(value, str) and value in _NOT_FINITE:
-        return float(_NOT_FINITE[value])
-    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if not is_number and value not in _NOT_FINITE:
         raise ValueError
     return float(value)
 

@@ -286,7 +286,7 @@ def lowered(options: Mapping[str, str]) -> dict[str, str]:
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a batch or streaming read. Raises SourceError."""
     given = lowered(options)
-    client_settings = _client_settings(given, REFUSED_CLIENT_SETTINGS)
+    client_settings = kafka_settings(given, REFUSED_CLIENT_SETTINGS)
     isolation = given.get("isolation", client_settings.pop("isolation.level", "read_uncommitted"))
     if "kafka.isolation.level" in given and given["kafka.isolation.level"] != isolation:
         raise bad_option("isolation", isolation, f"kafka.isolation.level says {given['kafka.isolation.level']}")
@@ -371,12 +371,8 @@ def bootstrap_of(given: Mapping[str, str]) -> str:
         raise bad_option(name, kafka or ours, str(error), f'.option("{name}", "localhost:9092")') from None
 
 
-def write_client_settings(given: Mapping[str, str]) -> dict[str, str]:
-    """The producer settings among the options. Raises SourceError."""
-    return _client_settings(given, REFUSED_PRODUCER_SETTINGS)
-
-
-def _client_settings(given: Mapping[str, str], refused: Mapping[str, str]) -> dict[str, str]:
+def kafka_settings(given: Mapping[str, str], refused: Mapping[str, str]) -> dict[str, str]:
+    """The settings of Kafka's clients among the options. Raises SourceError for a refused one."""
     settings = {
         name.removeprefix(CLIENT_PREFIX): value
         for name, value in given.items()

@@ -26,24 +26,20 @@ class RangePartition(InputPartition):
         return f"{self.wanted.topic}-{self.wanted.partition}[{self.wanted.start}:{self.wanted.end}]"
 
 
-def settings_of(options: ReadOptions, servers: str) -> ReadSettings:
-    """The columnar reader's settings for a query's options."""
-    return ReadSettings(
-        bootstrap=servers,
+def batches(task: RangePartition, options: ReadOptions) -> Iterator[Any]:
+    """The records of a task as `pyarrow.RecordBatch`es, in order. Raises SourceError.
+
+    By default the columnar reader is used, and librdkafka for settings that the columnar reader does not support.
+    """
+    wanted = task.wanted
+    settings = ReadSettings(
+        bootstrap=task.servers,
         isolation=options.isolation,
         include_headers=options.include_headers,
         fail_on_data_loss=options.fail_on_data_loss,
         timeout_ms=options.timeout_ms,
         client=dict(options.client_settings),
     )
-
-
-def batches(task: RangePartition, options: ReadOptions) -> Iterator[Any]:
-    """The records of a task as `pyarrow.RecordBatch`es, in order. Raises SourceError.
-
-    By default the columnar reader is used, and librdkafka for settings that the columnar reader does not support.
-    """
-    wanted, settings = task.wanted, settings_of(options, task.servers)
     with in_one_line():
         if options.client == LIBRDKAFKA:
             yield from _by_librdkafka(wanted, options, settings)

@@ -25,7 +25,7 @@ from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.spark.source.client_settings import for_librdkafka
 from yak.spark.source.errors import CHECKPOINT, SCHEMA, WRITE, SourceError, bad_option, in_one_line
-from yak.spark.source.options import bootstrap_of, flag, lowered, write_client_settings
+from yak.spark.source.options import REFUSED_PRODUCER_SETTINGS, bootstrap_of, flag, kafka_settings, lowered
 from yak.spark.source.schema import HEADERS
 
 QUERY_HEADER = "yak.spark.query"
@@ -77,7 +77,7 @@ def write_options(options: Mapping[str, str], overwrite: bool) -> WriteOptions:
         raise bad_option(
             "transactional", "true", "a transactional write goes to one topic", '.option("topic", "orders")'
         )
-    settings = write_client_settings(given)
+    settings = kafka_settings(given, REFUSED_PRODUCER_SETTINGS)
     return WriteOptions(
         bootstrap=bootstrap_of(given),
         topic=topic,
@@ -402,28 +402,18 @@ def _send(sending: _Sending, batch: Any, options: WriteOptions, headers: list[tu
             if any(each is None or each["key"] is None for each in own):
                 raise SourceError(WRITE, f"a header of a row for {topic} has no key", why="Kafka has no such headers")
             more["headers"] = headers + [(each["key"], each["value"]) for each in own]
-        try:
-            send(topic, value, key, **more)
-        except BufferError:
-            _send_when_there_is_room(sending, topic, value, key, more)
-        except kafka_exceptions() as error:
-            raise _refusal(topic, error) from None
+        while True:
+            try:
+                send(topic, value, key, **more)
+                break
+            except BufferError:
+                sending.producer.poll(0.05)
+                sending.check()
+            except kafka_exceptions() as error:
+                raise _refusal(topic, error) from None
     sending.producer.poll(0)
     sending.check()
     return rows
-
-
-def _send_when_there_is_room(sending: _Sending, topic: str, value: Any, key: Any, more: dict[str, Any]) -> None:
-    while True:
-        sending.producer.poll(0.05)
-        sending.check()
-        try:
-            sending.producer.produce(topic, value, key, **more)
-        except BufferError:
-            continue
-        except kafka_exceptions() as error:
-            raise _refusal(topic, error) from None
-        return
 
 
 def _refusal(topic: str | None, error: Exception) -> SourceError:
