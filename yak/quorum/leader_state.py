@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from yak.ids import LeaderEpoch, NodeId, Offset
+from yak.ids import LeaderEpoch, MetadataOffset, NodeId, Offset
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.state_machine import VolatileState
 from yak.quorum.voters import Voter, VoterSet
@@ -77,6 +77,8 @@ class LeaderState:
     early: list[tuple[StoreRequest, OnOutcome]] = field(default_factory=list)
     """Requests that came before this leader was ready."""
     reads: list[Read] = field(default_factory=list)
+    carried: dict[NodeId, MetadataOffset] = field(default_factory=dict)
+    """The metadata that brokers have on their disks, by the newest command of this leader."""
     round: int = 0
     has_bootstrapped: bool = False
     """Whether this leader appended the command that creates the cluster."""

@@ -414,6 +414,10 @@ class Quorum:
         if leader.began_ms < since_ms and not leader.has_majority_since(self.voters, self.config.node_id, since_ms):
             self._become_unattached(self.epoch)
             return
+        if leader.is_ready and leader.facts.persisted != leader.carried:
+            # reports that no command has carried would be lost with this leader: a next one must recognize an older disk
+            verify = StoreRequest("verify", {"node_id": self.config.node_id})
+            self._append_command(leader, verify, lambda _outcome: None)
         self._context.after((self, "leader"), longest_ms // 3, self._check_quorum)
 
     def _learn(self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: Any) -> bool:
@@ -714,7 +718,7 @@ class Quorum:
     def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
         if request.script == "heartbeat":
             done = partial(self._on_heartbeat_applied, leader, request, done)
-        time_ms = max(self.now_ms, self.machine.time_ms)
+        time_ms, leader.carried = max(self.now_ms, self.machine.time_ms), leader.facts.persisted
         leader.pending[self.log.end_offset] = done
         self.counters.appended(self.log.end_offset, self.now_ms)
         self._append(command_batch(request, leader.facts, time_ms))

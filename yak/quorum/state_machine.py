@@ -36,12 +36,20 @@ _EPOCH_COUNTS: Final = 1 << 20
 
 @dataclass(slots=True)
 class VolatileState:
-    """What the leader knows from heartbeats: lost with the leader, and reported again within a heartbeat interval."""
+    """What the leader knows from heartbeats: reported to a next leader within a heartbeat interval.
+
+    The next leader must know `persisted` also of a broker that died, so a command carries it within about a second.
+    """
 
     lease_renewals: int = 0
     """`lease_n` of the store."""
     brokers: dict[NodeId, tuple[int, int, MetadataOffset, bool]] = field(default_factory=dict)
     """Node -> (broker epoch, heartbeats, newest metadata offset on its disk, whether its disks are full)."""
+
+    @property
+    def persisted(self) -> dict[NodeId, MetadataOffset]:
+        """The newest metadata offset on each broker's disk."""
+        return {node_id: offset for node_id, (_epoch, _heartbeats, offset, _is_full) in self.brokers.items()}
 
     def as_json(self) -> list[Any]:
         """The facts for a command."""

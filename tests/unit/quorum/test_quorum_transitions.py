@@ -11,7 +11,9 @@ from tests.unit.quorum.conftest import (
     partition_of,
     voter_set,
 )
+from yak.cluster.payload import IsrMember
 from yak.errors import ErrorCode
+from yak.metadata_store.checks import has_all_data
 from yak.protocol.versions import FETCH
 from yak.quorum.control_records import leader_change, voters_change
 from yak.quorum.election_state import ElectionState
@@ -459,6 +461,28 @@ def test_metadata_on_the_disk_of_an_incarnation_count_until_a_later_one_reports_
         outcomes = register(node, boot_id=boot_id, persisted=persisted)
         node.run_jobs()
         assert outcomes[0].value["lossy"] is is_lossy, boot_id
+
+
+def test_restarted_leader_knows_what_a_broker_had_on_its_disk_though_no_request_followed_the_report():
+    """All machines lose power in a quiet time, and one disk its end: the new log of a topic must not count as in sync."""
+    node = Node(voters=voter_set(1))
+    node.quorum.start()
+    node.run_jobs()
+    register(node)
+    node.run_jobs()
+    node.propose("heartbeat", node_id=1, broker_epoch=2, controller_epoch=0, persisted=7)
+    node.run_jobs()
+    node.advance(1_000)
+    end_offset = node.quorum.log.end_offset
+    node.advance(3_000)
+    assert node.quorum.log.end_offset == end_offset, "a quiet quorum appends nothing"
+    again = Node(voters=voter_set(1), disk=node.disk)
+    again.quorum.start()
+    again.run_jobs()
+    outcomes = register(again, boot_id="older disk", persisted=6)
+    again.run_jobs()
+    assert outcomes[0].value["lossy"]
+    assert not has_all_data(again.quorum.machine.state, IsrMember(1, 2)), "its log could lead after a clean election"
 
 
 def test_restarted_node_votes_no_second_time_as_a_candidate(node):
