@@ -546,7 +546,7 @@ class Quorum:
             if leader is not None and self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
                 return
             code = response.error_code if result is None else result.error_code
-            self._say_refused("quorum-fetch-refused", leader=address.node_id, code=code.name)
+            self.say_refused("quorum-fetch-refused", leader=address.node_id, code=code.name)
             self._fetch_again_in(5 * _RETRY_MS)
             return
         self._fetch_losses, self._read_round = 0, response.session_id
@@ -555,7 +555,8 @@ class Quorum:
         if offset == self.log.end_offset and not self._take_fetched(address, result):
             self._fetch_again_in(5 * _RETRY_MS)
             return
-        self._refusal = None
+        if not self.snapshots.is_downloading:  # its installation may be refused again
+            self._refusal = None
         if not self._has_fetched:
             self._has_fetched = True
             self._listener.on_leader()
@@ -563,7 +564,8 @@ class Quorum:
         self.flush()
         self._fetch()
 
-    def _say_refused(self, event: str, **fields: Any) -> None:
+    def say_refused(self, event: str, **fields: Any) -> None:
+        """Log a warning, unless it is the last one again."""
         if self._refusal != (event, fields):  # a full disk refuses the same records ten times a second
             self._refusal = event, fields
             self._context.notice("warning", event, **fields)
@@ -583,7 +585,7 @@ class Quorum:
             try:
                 self.log.append_fetched(records, self.epoch, self._context.clock.wall_ms)
             except (ProtocolViolation, LogDirectoryFailure) as error:
-                self._say_refused("quorum-records-refused", leader=address.node_id, reason=str(error))
+                self.say_refused("quorum-records-refused", leader=address.node_id, reason=str(error))
                 is_good = False
             for entry in self.log.entries(before, self.log.end_offset):
                 self._note_voters(entry)

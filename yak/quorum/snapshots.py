@@ -131,7 +131,8 @@ class Snapshots:
             removal = log.snapshot_written(write, self._context.clock.wall_ms, self._first_served())
         except LogDirectoryFailure as failure:
             # the snapshot counts, and the next one drops what this one could not
-            if not self._is_for_want_of_room(failure, "quorum-log-not-trimmed"):
+            if not self._is_for_want_of_room(failure):
+            self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
                 return
             removal = None
         self._context.notice("info", "quorum-snapshot-written", offset=write.snapshot_id.end_offset)
@@ -139,13 +140,12 @@ class Snapshots:
             self._context.jobs.run("delete", removal, lambda _result, _error: None)
         self._quorum.flush()
 
-    def _is_for_want_of_room(self, failure: LogDirectoryFailure, event: str) -> bool:
+    def _is_for_want_of_room(self, failure: LogDirectoryFailure) -> bool:
         """Whether the log is unchanged, and room may come; a disk that failed ends the node."""
-        if isinstance(failure.error, DiskFull):
-            self._context.notice("warning", event, reason=str(failure))
-            return True
-        self._context.emit(disk_lost(self._quorum.log.folder, failure))
-        return False
+        is_full = isinstance(failure.error, DiskFull)
+        if not is_full:
+            self._context.emit(disk_lost(self._quorum.log.folder, failure))
+        return is_full
 
     # ------------------------------------------------------------------------------------------------- fetched
 
@@ -201,7 +201,7 @@ class Snapshots:
         if is_current:
             self._download = None
         if isinstance(error, ProtocolViolation | OSError):
-            self._context.notice("error", "quorum-snapshot-unusable", reason=str(error))
+            self._quorum.say_refused("quorum-snapshot-unusable", reason=str(error))
             if is_current:
                 self._fetch_again_in(PAUSE_MS)
             return
@@ -215,7 +215,8 @@ class Snapshots:
             try:
                 log.start_at_snapshot(write, self._context.clock.wall_ms)
             except LogDirectoryFailure as failure:
-                if self._is_for_want_of_room(failure, "quorum-snapshot-unusable"):
+                if self._is_for_want_of_room(failure):
+                    self._quorum.say_refused("quorum-snapshot-unusable", reason=str(failure))
                     self._fetch_again_in(PAUSE_MS)
                 return
             self._bytes_since = 0

@@ -2,6 +2,8 @@
 
 import errno
 
+import pytest
+
 from tests.unit.quorum.conftest import Node, directory_id, partition_of, voter_set
 from yak.core.events import DisksLost, JobDone
 from yak.errors import ErrorCode
@@ -160,6 +162,26 @@ def test_snapshot_without_room_for_the_new_log_is_installed_later():
         node.advance(150)
     assert "quorum-snapshot-unusable" in node.notices
     assert node.take(FETCH)[0].partition["fetch_offset"] == leader.quorum.log.snapshot_id.end_offset
+
+
+@pytest.mark.parametrize(("operation", "path"), [("open", ".log"), ("write_file", "")])
+def test_snapshot_without_room_is_logged_once(operation, path):
+    """The log of the node is on the full disk, too: ten lines a second."""
+    leader = leader_with_snapshot()
+    node = follower_of(leader)
+    for _ in range(5):
+        node.send_records(node.take(FETCH)[0], **named(leader))
+        node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+        node.disk.fail_next(operation, errno.ENOSPC, path_contains=path)
+        node.collect()
+        job = node.waiting.pop()
+        try:
+            done = JobDone(job.job_id, job.plan.run(node.disk), None)
+        except OSError as error:
+            done = JobDone(job.job_id, None, error)
+        node.jobs.on_done(done)
+        node.advance(150)
+    assert node.notices.count("quorum-snapshot-unusable") == 1
 
 
 def test_disk_that_fails_while_a_snapshot_replaces_the_log_ends_the_node():
