@@ -223,6 +223,8 @@ class BrokerLifecycle:
         self._unsafe = tuple(unsafe)
         for setting in self._unsafe:
             session.say("warning", "metadata-store-unsafe", setting=setting)
+        # a new leader of the quorum has moved all counters
+        self._registration.observed_heartbeat = None
         self._drop_calls()
         if self.state not in (LifecycleState.FROZEN, LifecycleState.DISCONNECTED):
             self._move(LifecycleState.DISCONNECTED, "the store connected again")

@@ -51,7 +51,8 @@ class Registration:
         """The newest of this broker's epochs that was on its disk at the last registration."""
         self._persisted = session.image.offset
         """The newest metadata record that was on its disk when this process started."""
-        self._observed_heartbeat: int | None = None
+        self.observed_heartbeat: int | None = None
+        """The counter of another process with this node id when it was seen first, on this connection to the store."""
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
         """Arguments of the script `register`. A renewal is never lossy; a lost registration is repeated whole."""
@@ -71,8 +72,8 @@ class Registration:
             "renew": renew,
             "min_isr": identity.min_isr,
         }
-        if self._observed_heartbeat is not None:
-            arguments["observed_heartbeat"] = self._observed_heartbeat
+        if self.observed_heartbeat is not None:
+            arguments["observed_heartbeat"] = self.observed_heartbeat
         return arguments
 
     def on_registered(self, outcome: StoreOutcome, now_ms: int) -> None:
@@ -87,9 +88,9 @@ class Registration:
 
     def another_is_alive(self, counter: object) -> bool:
         """Whether another process with this node id is alive: its heartbeat `counter` moved since the last attempt."""
-        if self._observed_heartbeat is not None and counter != self._observed_heartbeat:
+        if self.observed_heartbeat is not None and counter != self.observed_heartbeat:
             return True
-        self._observed_heartbeat = counter if isinstance(counter, int) else 0
+        self.observed_heartbeat = counter if isinstance(counter, int) else 0
         return False
 
     def is_newer(self, broker: Mapping[str, object]) -> bool:

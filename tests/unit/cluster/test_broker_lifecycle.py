@@ -234,6 +234,20 @@ def test_a_node_id_whose_other_boot_is_silent_is_taken_over(store, make_driver, 
     assert second.lifecycle.state is LifecycleState.ACTIVE
 
 
+def test_broker_on_a_new_disk_does_not_take_a_leader_change_of_the_store_for_a_heartbeat(
+    store, make_driver, make_identity
+):
+    """A new leader of the quorum moves the counters of all brokers, dead ones too."""
+    make_driver(store, make_identity()).connect().run()
+    second = make_driver(store, make_identity(boot="boot-2", directory="other")).connect().run()
+    second.pass_time(500)
+    store.state.heartbeats[1] += 1 << 20
+    second.lose()
+    second.connect().run().pass_time(12_000)
+    assert second.refused is None
+    assert second.lifecycle.state is LifecycleState.ACTIVE
+
+
 def test_a_broker_whose_node_id_was_taken_over_stops(store, make_driver, make_identity):
     first = make_driver(store, make_identity()).connect().run()
     make_driver(store, make_identity(boot="boot-2"), first.image).connect().run()
