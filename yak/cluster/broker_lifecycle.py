@@ -421,7 +421,8 @@ class BrokerLifecycle:
             broker = outcome.value.get("broker")
             if not session.broker_epoch or not isinstance(broker, dict):
                 self._register()
-            elif registration.is_newer(broker):
+            elif registration.is_newer(broker) and (self.is_ready or registration.count > 1):
+                # at a start it may be the late call of a process that died before: then this one registers once more
                 self._refuse(refusals.replaced(session.node_id, broker))
             elif broker.get("broker_epoch") != session.broker_epoch or not registration.is_ours(broker):
                 # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back to an

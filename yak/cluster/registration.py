@@ -53,6 +53,8 @@ class Registration:
         """The newest metadata record that was on its disk when this process started."""
         self.observed_heartbeat: int | None = None
         """The counter of another process with this node id when it was seen first, on this connection to the store."""
+        self.count = 0
+        """The registrations of this process."""
 
     def arguments(self, *, renew: bool) -> dict[str, object]:
         """Arguments of the script `register`. A renewal is never lossy; a lost registration is repeated whole."""
@@ -82,6 +84,7 @@ class Registration:
         assert isinstance(epoch, int)
         session = self._session
         session.broker_epoch = epoch
+        self.count += 1
         session.registered_ms = now_ms
         session.is_lossy = outcome.value.get("lossy") is True
         session.say("info", "broker-registered", node_id=session.node_id, broker_epoch=epoch, lossy=session.is_lossy)

@@ -248,6 +248,24 @@ def test_broker_on_a_new_disk_does_not_take_a_leader_change_of_the_store_for_a_h
     assert second.lifecycle.state is LifecycleState.ACTIVE
 
 
+def test_late_registration_of_a_killed_predecessor_does_not_end_its_successor(store, make_driver, make_identity):
+    """The store was paused when both registered, and executed the call of the dead process last."""
+    before = make_driver(store, make_identity()).connect().run()
+    killed = make_driver(store, make_identity(boot="boot-2"), before.image).connect()
+    killed.answer_one()
+    late = killed.calls[0].request
+    assert late.script == "register"
+    again = make_driver(store, make_identity(boot="boot-3"), before.image).connect()
+    while "register" not in again.scripts:
+        again.answer_one()
+    assert store.call(late, again.now_ms).code == "OK"
+    again.run().pass_time(12_000)
+    assert again.refused is None
+    assert again.lifecycle.state is LifecycleState.ACTIVE
+    assert store.state.brokers[1]["boot_id"] == "boot-3"
+    assert not store.state.brokers[1]["lossy_epoch"]
+
+
 def test_a_broker_whose_node_id_was_taken_over_stops(store, make_driver, make_identity):
     first = make_driver(store, make_identity()).connect().run()
     make_driver(store, make_identity(boot="boot-2"), first.image).connect().run()
