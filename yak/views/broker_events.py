@@ -164,9 +164,8 @@ def _config(before: Image, after: Image, resource_type: str, name: str) -> Itera
     old, new = _configs_of(before, resource_type, name), _configs_of(after, resource_type, name)
     if old is None or new is None or old == new:
         return  # unchanged, or the topic is new or deleted
-    if resource_type in (USER, TOKEN):
-        old, new = dict.fromkeys(old, HIDDEN), dict.fromkeys(new, HIDDEN)
-    changed = {key: new.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
+    values = dict.fromkeys(new, HIDDEN) if resource_type in (USER, TOKEN) else new
+    changed = {key: values.get(key) for key in sorted({*old, *new}) if old.get(key) != new.get(key)}
     message = ", ".join(f"{key}={'(default)' if value is None else value}" for key, value in changed.items())
     what = f"{resource_type} {name}" if name else "all brokers"
     fields = {"resource_type": resource_type, "resource_name": name, "changed": changed}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
-from yak.cluster.records import BrokerState
+from yak.cluster.records import USER, BrokerState
 from yak.core.events import Notice
 from yak.views.broker_events import of_image
 from yak.views.notices import of_notice
@@ -128,6 +128,12 @@ def test_config_events_report_new_values_and_values_that_are_the_default_again()
         ("config-changed", "broker 1: x=1")
     ]
     assert told(image(), after, configs_changed=(("topic", "a"),)) == []
+
+
+def test_config_event_of_a_changed_password_names_the_config_and_hides_the_password():
+    before, after = image(user_credentials={"ann": {"SCRAM": "1"}}), image(user_credentials={"ann": {"SCRAM": "2"}})
+    assert told(before, after, configs_changed=((USER, "ann"),)) == [("config-changed", "user ann: SCRAM=(hidden)")]
+    assert told(before, image(), configs_changed=((USER, "ann"),)) == [("config-changed", "user ann: SCRAM=(default)")]
 
 
 def test_the_controller():
