@@ -10,6 +10,7 @@ have been created and deleted since, and the store recognizes a repeat only by t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from yak.cluster.outputs import ChangeDone, OnChanged
@@ -126,13 +127,9 @@ class Changes:
         change.sent_in = change.sent_in or self._registration()
         change.outcomes.clear()
         change.attempt += 1
-        attempt = change.attempt
+        on_reply = partial(self._on_reply, change, change.attempt)
         for request in change.requests:
-            self._session.send(
-                request.script,
-                request.arguments,
-                lambda outcome, now_ms: self._on_reply(change, attempt, outcome, now_ms),
-            )
+            self._session.send(request.script, request.arguments, on_reply)
 
     def _on_reply(self, change: _Change, attempt: int, outcome: StoreOutcome, now_ms: int) -> None:
         if change.change_id not in self._changes or attempt != change.attempt:
@@ -146,7 +143,9 @@ class Changes:
         first = change.requests[0]
         if first.script == "create_topic" and change.outcomes:
             # A later slice was refused: remove the topic, which no client has seen yet.
-            self._session.send("delete_topic", {"topic_id": first.arguments["topic_id"]}, _ignore)
+            self._session.send(
+                "delete_topic", {"topic_id": first.arguments["topic_id"]}, lambda _outcome, _now_ms: None
+            )
         if outcome.code in FREEZING_CODES:
             self._on_freeze(outcome, now_ms)
 
@@ -159,10 +158,6 @@ class Changes:
         if change.done is not None:
             values = () if error is not None else tuple(outcome.value for outcome in change.outcomes)
             self._session.put(ChangeDone(change.done, error, values))
-
-
-def _ignore(outcome: StoreOutcome, now_ms: int) -> None:
-    """Ignore the answer."""
 
 
 def _error(outcome: StoreOutcome) -> PeerError:

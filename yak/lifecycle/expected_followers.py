@@ -31,8 +31,6 @@ class ExpectedFollowers:
 
     def missing(self) -> list[str]:
         """The expected addresses without a registered active broker, in the order given."""
-        if not self._addresses:
-            return []
         present = {_address(info.host, info.port) for info in self._context.image.active_brokers()}
         return [address for address in self._addresses if _address(*address.rsplit(":", 1)) not in present]
 

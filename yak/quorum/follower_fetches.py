@@ -104,8 +104,7 @@ class FollowerFetches:
         self._answer_follower(follower, respond, {"records": self._quorum.log.read(offset, PIECE_BYTES)})
 
     def _answer_follower(self, follower: Follower, respond: Respond, more: dict[str, Any]) -> None:
-        if self._quorum.leader is not None:
-            follower.sent_high_watermark = self._quorum.high_watermark
+        follower.sent_high_watermark = self._quorum.high_watermark
         self._quorum.respond(respond, self._answer(ErrorCode.none, more))
 
     def _answer(self, code: ErrorCode, more: dict[str, Any] | None = None) -> dict[str, Any]:

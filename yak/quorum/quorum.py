@@ -299,7 +299,7 @@ class Quorum:
         self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
         self._listener.on_leader()
         if not self._count_votes():
-            self._ask_for_votes(pre_vote=True)
+            self._ask_for_votes()
 
     def _become_candidate(self) -> None:
         self._leave_role()
@@ -314,10 +314,10 @@ class Quorum:
                 self._count_votes()
 
         self._election.when_durable(voted)
-        self._ask_for_votes(pre_vote=False)
+        self._ask_for_votes()
 
-    def _ask_for_votes(self, *, pre_vote: bool) -> None:
-        epoch = self.epoch
+    def _ask_for_votes(self) -> None:
+        role, epoch = self.role, self.epoch
         for voter in self.voters.voters:
             if voter.node_id == self.config.node_id:
                 continue
@@ -328,10 +328,9 @@ class Quorum:
                 "voter_directory_id": voter.directory_id,
                 "last_offset_epoch": self.log.last_epoch,
                 "last_offset": self.log.end_offset,
-                "pre_vote": pre_vote,
+                "pre_vote": role is Role.PROSPECTIVE,
             }
             fields = {**self._about(partition), "voter_id": voter.node_id}
-            role = Role.PROSPECTIVE if pre_vote else Role.CANDIDATE
             self.send(_address(voter), VOTE, fields, partial(self._on_vote, role, epoch, voter.node_id))
 
     def _on_vote(self, role: Role, epoch: LeaderEpoch, voter_id: NodeId, response: Any | None) -> None:
@@ -414,11 +413,11 @@ class Quorum:
         if leader.began_ms < since_ms and not leader.has_majority_since(self.voters, self.config.node_id, since_ms):
             self._become_unattached(self.epoch)
             return
+        self._context.after((self, "leader"), longest_ms // 3, self._check_quorum)
         if leader.is_ready and leader.facts.persisted != leader.carried:
             # reports that no command has carried would be lost with this leader: a next one must recognize an older disk
             verify = StoreRequest("verify", {"node_id": self.config.node_id})
             self._append_command(leader, verify, lambda _outcome: None)
-        self._context.after((self, "leader"), longest_ms // 3, self._check_quorum)
 
     def _learn(self, epoch: LeaderEpoch, leader_id: NodeId, endpoints: Any) -> bool:
         """Follow a newer epoch, or the leader of this one; returns whether this node's role changed."""
@@ -636,8 +635,7 @@ class Quorum:
         self._listener.on_applied()
 
     def _advance(self, high_watermark: Offset) -> None:
-        if high_watermark > self.high_watermark:
-            self.high_watermark = high_watermark
+        self.high_watermark = max(self.high_watermark, high_watermark)
         self._apply()
 
     def _apply(self) -> None:

@@ -19,7 +19,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 from yak.ports.disk import Disk
-from yak.protocol.record_batch import LENGTH_OVERHEAD, iterate_headers, read_header
+from yak.protocol.record_batch import LENGTH_OVERHEAD, BatchHeader, iterate_headers, read_header
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.flush import FlushPlan
@@ -212,12 +212,7 @@ class RaftLog:
                     self._note(batches[position : position + header.size_bytes])
 
     def _note(self, batch: bytes) -> None:
-        header = read_header(batch)
-        self._entries.append(
-            Entry(
-                header.base_offset, header.next_offset, header.partition_leader_epoch, header.is_control, bytes(batch)
-            )
-        )
+        self._entries.append(_entry(read_header(batch), batch))
 
     def truncate_to(self, offset: Offset, now_ms: int) -> None:
         """Remove everything from `offset` on, unsynced. Raises LogDirectoryFailure."""
@@ -317,11 +312,12 @@ def _read_entries(log: Log) -> list[Entry]:
     for segment in log.segments:
         data = segment.open().read(segment.size, 0) if segment.size else b""
         for position, header in iterate_headers(memoryview(data)):
-            batch = data[position : position + header.size_bytes]
-            entries.append(
-                Entry(header.base_offset, header.next_offset, header.partition_leader_epoch, header.is_control, batch)
-            )
+            entries.append(_entry(header, data[position : position + header.size_bytes]))
     return entries
+
+
+def _entry(header: BatchHeader, batch: bytes) -> Entry:
+    return Entry(header.base_offset, header.next_offset, header.partition_leader_epoch, header.is_control, bytes(batch))
 
 
 def _continues(entries: list[Entry], log: Log, snapshot_id: SnapshotId) -> bool:

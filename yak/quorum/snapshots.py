@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,8 +40,7 @@ class SnapshotBuild:
             machine, _voters = read_snapshot(self.base)
         for batch in self.batches:
             machine.apply(value_of(batch))
-        data = write_snapshot(machine, self.voters, self.timestamp_ms)
-        write = SnapshotWrite(self.write.folder, self.write.snapshot_id, data)
+        write = replace(self.write, data=write_snapshot(machine, self.voters, self.timestamp_ms))
         write.run(disk)
         return write
 
@@ -132,8 +131,8 @@ class Snapshots:
         except LogDirectoryFailure as failure:
             # the snapshot counts, and the next one drops what this one could not
             if not self._is_for_want_of_room(failure):
-            self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
                 return
+            self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
             removal = None
         self._context.notice("info", "quorum-snapshot-written", offset=write.snapshot_id.end_offset)
         if removal is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from yak.core.context import Context
-from yak.core.events import RecordsTailed, StoreConnected, StoreLost, StoreReplied
+from yak.core.events import StoreConnected, StoreLost, StoreReplied
 from yak.ids import MetadataOffset, Nonce
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import MetadataStore, StoreOutcome, StoreRequest
@@ -96,8 +96,6 @@ class StoreChoice:
                 if done_with is not None:
                     done_with(outcome)
                     return
-            case RecordsTailed():
-                pass
         if not self.uses_quorum:
             self._report(event)
 

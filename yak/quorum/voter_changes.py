@@ -106,8 +106,7 @@ class VoterChanges:
     def remove(self, request: Any, respond: Respond) -> None:
         """Remove a voter, this node included."""
         refusal = self._refusal(request.cluster_id)
-        voter = self._quorum.voters.get(request.voter_id)
-        if refusal is None and (voter is None or voter.directory_id not in (None, request.voter_directory_id)):
+        if refusal is None and not self._quorum.voters.has(request.voter_id, request.voter_directory_id):
             refusal = ErrorCode.voter_not_found, f"node {request.voter_id} with that directory id is no voter"
         if refusal is None and len(self._quorum.voters.voters) == 1:
             refusal = ErrorCode.invalid_request, "the last voter cannot be removed"
@@ -119,10 +118,9 @@ class VoterChanges:
     def update(self, request: Any, respond: Respond) -> None:
         """Take the directory id and the address that a voter reports of itself."""
         refusal = self._refusal(request.cluster_id)
-        voter = self._quorum.voters.get(request.voter_id)
         if refusal is None and request.current_leader_epoch not in (-1, self._quorum.epoch):
             refusal = ErrorCode.fenced_leader_epoch, ""
-        if refusal is None and (voter is None or voter.directory_id not in (None, request.voter_directory_id)):
+        if refusal is None and not self._quorum.voters.has(request.voter_id, request.voter_directory_id):
             refusal = ErrorCode.voter_not_found, ""
         if refusal is None and not request.listeners:
             refusal = ErrorCode.invalid_request, ""
@@ -187,10 +185,7 @@ class VoterChanges:
                 # another change is under way, or the leader is new: again with a later fetch
                 self._reported_epoch = -1
 
-        self._quorum.send(leader, UPDATE_RAFT_VOTER, self._report(mine), done)
-
-    def _report(self, mine: Voter) -> dict[str, Any]:
-        return {
+        fields = {
             "cluster_id": self._quorum.config.cluster_id,
             "current_leader_epoch": self._quorum.epoch,
             "voter_id": mine.node_id,
@@ -198,6 +193,7 @@ class VoterChanges:
             "listeners": [{"name": LISTENER, "host": mine.host, "port": mine.port}],
             "k_raft_version_feature": {"min_supported_version": 0, "max_supported_version": KRAFT_VERSION},
         }
+        self._quorum.send(leader, UPDATE_RAFT_VOTER, fields, done)
 
 
 def result(code: ErrorCode, message: str | None = None) -> dict[str, Any]:

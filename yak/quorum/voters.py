@@ -6,7 +6,7 @@ import io
 import re
 import uuid
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kio.schema.types import BrokerId
 from kio.schema.voters_record.v0.data import Endpoint, KRaftVersionFeature, VotersRecord
@@ -81,7 +81,12 @@ class VoterSet:
     def decode(cls, value: bytes) -> VoterSet:
         """Decode a VotersRecord."""
         record, _size = _READ(value, 0)
-        return cls.of([_voter_of(data) for data in record.voters])
+        return cls.of(
+            [
+                Voter(each.voter_id, each.endpoints[0].host, each.endpoints[0].port, each.voter_directory_id)
+                for each in record.voters
+            ]
+        )
 
     def encode(self) -> bytes:
         """The VotersRecord, version 0."""
@@ -125,8 +130,3 @@ def _data_of(voter: Voter) -> VoterData:
             min_supported_version=i16(0), max_supported_version=i16(KRAFT_VERSION)
         ),
     )
-
-
-def _voter_of(data: Any) -> Voter:
-    endpoint = data.endpoints[0]
-    return Voter(data.voter_id, endpoint.host, endpoint.port, data.voter_directory_id)

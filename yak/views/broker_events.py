@@ -72,11 +72,9 @@ def _broker(node_id: NodeId, before: BrokerInfo | None, after: BrokerInfo | None
 
 def _controller(before: Image, after: Image) -> BrokerEvent:
     old, new = _named(before.controller_id), _named(after.controller_id)
-    message = (
-        f"broker {new} is elected controller, previously broker {old}" if new is not None else "there is no controller"
-    )
-    if old is None and new is not None:
-        message = f"broker {new} is elected controller"
+    message = f"broker {new} is elected controller" if new is not None else "there is no controller"
+    if None not in (old, new):
+        message += f", previously broker {old}"
     fields = {"from": old, "to": new, "controller_epoch": after.controller_epoch}
     return BrokerEvent("controller-changed", message, None, fields)
 

@@ -70,11 +70,11 @@ quorum_mutant(
 
 @quorum_mutant("quorum-no-pre-vote", "a pre-vote comes before a new epoch", seeds=40)
 @around(Quorum, "_ask_for_votes")
-def _skip_the_pre_vote(real: Any, self: Any, *, pre_vote: bool) -> None:
-    if pre_vote:
+def _skip_the_pre_vote(real: Any, self: Any) -> None:
+    if self.role is Role.PROSPECTIVE:
         self._become_candidate()
     else:
-        real(self, pre_vote=False)
+        real(self)
 
 
 quorum_mutant("quorum-pre-vote-of-followers", "a follower grants no pre-vote", seeds=40)(
