@@ -17,7 +17,8 @@ import trio
 from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import Effect, Event, FrameReceived, Reply
 from yak.server.disk import RealDisk
-from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
+from yak.server.listener import Acceptor
+from yak.server.listening_sockets import Bound, bind, bound_port, start_listening
 from yak.server.shell import Shell
 
 ANSWER = struct.pack(">i", 56) + bytes(56)

@@ -11,7 +11,7 @@ from typing import Final
 from yak.errors import UsageError
 
 CAN_HOLD: Final = sys.platform.startswith("linux")
-"""Whether `hold_all` works here: elsewhere a server cannot bind a held port."""
+"""Whether a bound socket holds its port for a server here (`listening_sockets`): elsewhere the server cannot bind it."""
 
 _LASTING = (15_000, 32_000)
 _TRIES = 50
@@ -64,44 +64,6 @@ def find_lasting(host: str) -> int:
             _given.append(port)
             return port
     return find_free(host)
-
-
-def hold_all(host: str, port: int, *, is_shared: bool) -> list[socket.socket]:
-    """Reserve a port for one server until the sockets are closed, even while the server is down; only on Linux.
-
-    It is held at every address of the host, as a server listens there. Port 0 is any free one. `is_shared`: several
-    servers may listen there (SO_REUSEPORT). Raises OSError; then nothing is held.
-
-    The sockets are bound and never listen. A server that sets SO_REUSEADDR, as YAK's do, can bind the same port and
-    listen. The kernel assigns a bound port to no other listener or outgoing connection (inet_csk_find_open_port and
-    __inet_hash_connect).
-    """
-    held: list[socket.socket] = []
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    try:
-        for family, address in dict.fromkeys((family, address) for family, _, _, _, address in found):
-            number = held[0].getsockname()[1] if held else port
-            held.append(_held(family, (address[0], number, *address[2:]), is_shared=is_shared))
-    except OSError:
-        for each in held:
-            each.close()
-        raise
-    return held
-
-
-def _held(family: int, address: tuple[object, ...], *, is_shared: bool) -> socket.socket:
-    held = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if is_shared:
-            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        if family == socket.AF_INET6:
-            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        held.bind(address)
-    except OSError:
-        held.close()
-        raise
-    return held
 
 
 def listening() -> dict[int, int]:

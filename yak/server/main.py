@@ -30,13 +30,14 @@ from yak.limits import request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
 from yak.security.redis_url import without_password
-from yak.server import boot, listener, log
+from yak.server import boot, listening_sockets, log
 from yak.server.background import after_ready
 from yak.server.clock import Clock
 from yak.server.descriptors import DescriptorShares, raise_descriptor_limit, share_out
 from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
+from yak.server.listener import Acceptor
 from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
@@ -106,11 +107,11 @@ class Server:
         self._tls = _tls_of(listeners.bound, options)
         self._http_tls = _tls_of_http(options)
         self._inter_broker_tls = self._tls.get(listeners.inter_broker_name)
-        self._bound = listener.bind_all(listeners.bound)
+        self._bound = listening_sockets.bind_all(listeners.bound)
         self._options = options = options.with_bound([each.listener for each in self._bound])
-        self._shared = listener.bind_all(options.bootstrap_listeners(), is_shared=True)
+        self._shared = listening_sockets.bind_all(options.bootstrap_listeners(), is_shared=True)
         self._http_sockets = self._bind_http()
-        self._http_port = listener.bound_port(self._http_sockets) if self._http_sockets else 0
+        self._http_port = listening_sockets.bound_port(self._http_sockets) if self._http_sockets else 0
         self._config = BrokerConfig.from_settings(options.broker_settings(self._http_port))
         self._accepting = trio.CancelScope()
         self._shared_listen = trio.Event()
@@ -136,8 +137,8 @@ class Server:
                 raise
             self._shell.halt("a task of the shell", errors)
         finally:
-            listener.close_all([*self._bound, *self._shared])
-            listener.close(self._http_sockets)
+            listening_sockets.close_all([*self._bound, *self._shared])
+            listening_sockets.close(self._http_sockets)
             self._end()
 
     async def _serve(self, nursery: trio.Nursery) -> None:
@@ -257,17 +258,17 @@ class Server:
 
     def _listen(self, shell: Shell) -> None:
         for each in self._bound:
-            listener.start_listening(each.sockets, each.listener.host)
+            listening_sockets.start_listening(each.sockets, each.listener.host)
         shell.nursery.start_soon(self._accept, shell)
 
     def _listen_shared(self) -> None:
         """Open the shared ports, which clients of other brokers of this machine use too: only a ready broker answers."""
         for each in self._shared:
-            listener.start_listening(each.sockets, each.listener.host)
+            listening_sockets.start_listening(each.sockets, each.listener.host)
         self._shared_listen.set()
 
     async def _accept(self, shell: Shell) -> None:
-        acceptor = listener.Acceptor(shell, self._tls)
+        acceptor = Acceptor(shell, self._tls)
         with self._accepting:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(acceptor.run, self._bound)

@@ -13,6 +13,7 @@ from yak.local import log_file, ports, processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.state import load
 from yak.local.status import BrokerStatus
+from yak.server.listening_sockets import bind
 from yak.testing.faults import Faults
 from yak.testing.shape import ClusterShape, Node, config_text
 from yak.view.partition_replicas import PartitionReplicas
@@ -339,7 +340,7 @@ class Cluster:
     def start(self) -> None:
         """Start all brokers at once and wait until they answer clients and know each other."""
         if ports.CAN_HOLD:
-            self._held = [ports.hold_all(_HOST, 0, is_shared=False)[0] for _ in range(self.shape.brokers)]
+            self._held = [bind(_HOST, 0)[0] for _ in range(self.shape.brokers)]
         self._local.up(
             UpSettings(
                 port=0,

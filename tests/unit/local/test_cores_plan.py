@@ -239,3 +239,10 @@ def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> Non
         with pytest.raises(UsageError) as caught:
             hold_port(held, "203.0.113.7", 0, False)
         assert caught.value.code == "bad-address"
+
+
+@pytest.mark.parametrize("host", ["a..b", "x" * 64, "no-such-host.invalid"])
+def test_host_whose_name_cannot_be_one_is_refused_as_a_bad_address(host: str) -> None:
+    with ExitStack() as held, pytest.raises(UsageError) as caught:
+        hold_port(held, host, 0, False)
+    assert caught.value.code == "bad-address"

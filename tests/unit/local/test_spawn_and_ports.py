@@ -13,6 +13,7 @@ from yak.commands import __main__ as module
 from yak.commands.main import main
 from yak.errors import UsageError
 from yak.local import ports, spawn
+from yak.server.listening_sockets import bind
 
 
 @pytest.fixture
@@ -94,7 +95,7 @@ def test_an_address_that_is_not_this_machines_is_a_usage_error() -> None:
 
 @pytest.mark.skipif(not ports.CAN_HOLD, reason="elsewhere a server cannot bind a port that is held")
 def test_held_port_is_for_our_server_alone_and_stays_held_after_the_server_ends() -> None:
-    with ports.hold_all("127.0.0.1", 0, is_shared=False)[0] as held:
+    with bind("127.0.0.1", 0)[0] as held:
         port = held.getsockname()[1]
         for _ in range(2):
             with socket.create_server(("127.0.0.1", port)), socket.create_connection(("127.0.0.1", port), timeout=5):

@@ -13,6 +13,7 @@ from yak.local.cluster_plan import UpSettings, plan
 from yak.local.state import ClusterState, ListenerOptions, RedisState, load, save
 from yak.local.status import status_of
 from yak.security.certificates import read_certificates
+from yak.server.listening_sockets import bind
 
 LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
 
@@ -117,7 +118,7 @@ def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, co
 
 
 def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
-    with ports.hold_all("127.0.0.1", 0, is_shared=False)[0] as held:
+    with bind("127.0.0.1", 0)[0] as held:
         held.listen(1)
         port = held.getsockname()[1]
         error = refusal(tmp_path, brokers=1, listen=(f"EXTERNAL://127.0.0.1:{port}",))

@@ -25,7 +25,8 @@ from yak.core.events import (
     TimerDue,
     TurnEnd,
 )
-from yak.server.listener import Acceptor, Bound, bind, bound_port, start_listening
+from yak.server.listener import Acceptor
+from yak.server.listening_sockets import Bound, bind, bound_port, start_listening
 from yak.server.shell import ConnectionLimits, Shell
 from yak.server.sweeper import run_sweeper
 from yak.server.tls_listener import ListenerTls

@@ -24,7 +24,8 @@ from yak.core.events import (
     SendPeer,
 )
 from yak.server.answer_buffer import AnswerBuffer
-from yak.server.listener import Acceptor, Bound
+from yak.server.listener import Acceptor
+from yak.server.listening_sockets import Bound
 from yak.server.sweeper import run_sweeper
 
 

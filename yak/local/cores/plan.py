@@ -4,7 +4,6 @@ Broker I of N, counted from 0, has the given node id plus I. A listener with por
 bootstrap there. Broker I listens on, and advertises, P + 1 + I. Its data directories are `core-I` in the given ones.
 """
 
-import errno
 import os
 import re
 import socket
@@ -20,6 +19,7 @@ from yak.config.listeners import ANY_HOST, Listener, Listeners, bracketed
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
 from yak.local import ports
+from yak.server.listening_sockets import bind, bound_port
 from yak.server.memory_limit import memory_bytes
 from yak.server.options import ServeOptions
 from yak.storage.names import META_PROPERTIES
@@ -45,15 +45,10 @@ def hold_port(held: ExitStack, host: str, port: int, is_shared: bool) -> int:
     """
     host = host or ANY_HOST
     try:
-        found = ports.hold_all(host, port, is_shared=is_shared)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise UsageError(
-                "bad-address",
-                f"cannot listen on {host}:{port}",
-                why=f"{error.strerror or error}: not an address of this machine, or not a port",
-                try_=("yak serve --cores 2 --host 127.0.0.1",),
-            ) from error
+        found = bind(host, port, is_shared=is_shared)
+    except UsageError as error:
+        if error.code != "address-in-use":
+            raise
         who = ports.holder(port)
         raise UsageError(
             "address-in-use",
@@ -63,7 +58,7 @@ def hold_port(held: ExitStack, host: str, port: int, is_shared: bool) -> int:
         ) from error
     for each in found:
         held.enter_context(each)
-    return int(found[0].getsockname()[1])
+    return bound_port(found)
 
 
 @dataclass(frozen=True, slots=True)

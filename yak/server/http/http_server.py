@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from yak.errors import LoginRefused, UsageError
-from yak.server import listener
+from yak.server import listening_sockets
 from yak.server.http import fast_path
 from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context, HttpLimits
@@ -43,16 +43,16 @@ def bind(host: str, port: int, *, may_move: bool) -> list[socket.socket]:
     """
     sockets: list[socket.socket] = []
     try:
-        sockets = listener.bind(host, port)
+        sockets = listening_sockets.bind(host, port)
         if may_move:
-            listener.start_listening(sockets, host)
+            listening_sockets.start_listening(sockets, host)
         return sockets
     except UsageError as error:
         if error.code != "address-in-use":
             raise
-        listener.close(sockets)
+        listening_sockets.close(sockets)
         if may_move:
-            return listener.bind(host, _ANY_PORT)
+            return listening_sockets.bind(host, _ANY_PORT)
         raise UsageError(
             error.code,
             f"cannot serve HTTP on {host}:{port}",
@@ -82,7 +82,7 @@ class HttpServer:
 
     def listen(self) -> None:
         """Start to listen. Raises UsageError if another process took the port meanwhile."""
-        listener.start_listening(self._sockets, self._context.host)
+        listening_sockets.start_listening(self._sockets, self._context.host)
 
     async def run(self, stopping: trio.Event) -> None:
         """Accept until `stopping` is set; then pending answers get `graceful_stop_ms` to complete."""

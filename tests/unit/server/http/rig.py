@@ -11,7 +11,7 @@ import trio
 from starlette.requests import Request
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.server import listener
+from yak.server import listening_sockets
 from yak.server.clock import Clock
 from yak.server.http.context import Context, HttpLimits
 from yak.server.http.http_server import HttpServer
@@ -127,7 +127,7 @@ def make_context(limits: HttpLimits | None = None, *, token: str | None = None, 
 @asynccontextmanager
 async def serving(routes: Sequence[Route], limits: HttpLimits | None = None, **more: Any) -> AsyncIterator[Rig]:
     """A server with these routes, and `more` for its context; it is stopped at the end and must end in time."""
-    sockets = listener.bind("127.0.0.1", 0)
+    sockets = listening_sockets.bind("127.0.0.1", 0)
     context = make_context(limits, **more)
     server = HttpServer(sockets, context, routes)
     server.listen()
@@ -141,7 +141,7 @@ async def serving(routes: Sequence[Route], limits: HttpLimits | None = None, **m
         nursery.start_soon(run)
         log: Any = context.shell.rate_limit
         try:
-            yield Rig(server, context, listener.bound_port(sockets), stopping, log, ended)
+            yield Rig(server, context, listening_sockets.bound_port(sockets), stopping, log, ended)
             stopping.set()
             with trio.fail_after(context.limits.graceful_stop_ms / 1000 + 3):
                 await ended.wait()
