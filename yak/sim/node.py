@@ -139,8 +139,10 @@ class SimNode:
         self.peers = Peers(self, network)
         self._lines: dict[int, Line] = {}
         self._held: list[Callable[[], object]] = []
-        self._muted: dict[int, list[list[bytes]]] = {}
-        """By muted connection: the reads that wait in its socket."""
+        self._mutes: Counter[int] = Counter()
+        """By connection: the reasons to leave its requests in its socket."""
+        self._unread: dict[int, list[bytes]] = {}
+        """By connection: the requests that wait in its socket."""
         self._life = 0
         self._next_connection = 0
         self._timer_at: int | None = None
@@ -352,7 +354,8 @@ class SimNode:
         self.is_ready = False
         self.is_paused = False
         self._held.clear()
-        self._muted.clear()
+        self._mutes.clear()
+        self._unread.clear()
         self._timer_at = None
         self._lines.clear()
         self.peers.end()
@@ -370,9 +373,10 @@ class SimNode:
         self.enter(partial(self._receive, connection_id, frames))
 
     def _receive(self, connection_id: int, frames: list[bytes]) -> None:
+        frames = [*self._unread.pop(connection_id, ()), *frames]
         for index, frame in enumerate(frames):
-            if connection_id in self._muted:
-                self._muted[connection_id].append(frames[index:])
+            if self._mutes[connection_id]:
+                self._unread[connection_id] = frames[index:]
                 break
             if self.broker is not None:
                 self.world.trace("request", frame)
@@ -382,7 +386,8 @@ class SimNode:
 
     def disconnect(self, connection_id: int) -> None:
         self._lines.pop(connection_id, None)
-        self._muted.pop(connection_id, None)
+        del self._mutes[connection_id]
+        self._unread.pop(connection_id, None)
         self.post(events.ConnectionClosed(connection_id))
 
     # ---------------------------------------------------------------------------------------------------- store
@@ -505,11 +510,10 @@ class SimNode:
         connection_id = effect.connection_id
         if isinstance(effect, events.CloseConnection):
             self._close(connection_id, effect.reason)
-        elif isinstance(effect, events.MuteConnection):
-            self._muted.setdefault(connection_id, [])
-        else:
-            for frames in self._muted.pop(connection_id, ()):
-                self._later(0, partial(self._receive, connection_id, frames))
+        elif connection_id in self._lines:
+            self._mutes[connection_id] += 1 if isinstance(effect, events.MuteConnection) else -1
+            if not self._mutes[connection_id] and connection_id in self._unread:
+                self._later(0, partial(self._receive, connection_id, []))
 
     def _renew_marks(self) -> None:
         """As `yak.server.background` does it, in a thread."""
