@@ -26,7 +26,7 @@ from yak.server import log
 from yak.server.connection_selector import Weight
 from yak.server.low_water import LowWater
 from yak.server.receive_buffer import FRAME_LENGTH, ReceiveBuffer
-from yak.server.send_queue import SendQueue, round_trip_ms, tcp_info
+from yak.server.send_queue import SendQueue, round_trip_ms, tcp_info, unread_bytes
 from yak.server.wrong_protocol import describe_bad_length
 
 if TYPE_CHECKING:
@@ -321,7 +321,8 @@ class Connection(SendQueue):
         shell = self._shell
         limits, memory, frames_in = shell.limits, shell.memory, self.input
         if self._peer_has_ended:
-            return self.unsent_bytes > limits.unsent_reply_bytes_max
+            is_held = self.mutes > 0 and (self.has_more or unread_bytes(self.sock) > 0)
+            return is_held or self.unsent_bytes > limits.unsent_reply_bytes_max
         return (
             self.mutes > 0
             or self.unsent_bytes > limits.unsent_reply_bytes_max
@@ -339,8 +340,8 @@ class Connection(SendQueue):
         """Detect a closed connection while its socket is not read; called now and then (Linux only).
 
         After a reset the connection ends at once. A client that closed its side may have sent requests before. They are
-        read, as far as the kernel has them, and pause only while more than the allowed bytes of replies are unsent. If the
-        client closed both sides, the next send fails.
+        read, as far as the kernel has them, and pause only while the connection is muted, or more than the allowed bytes of
+        replies are unsent. If the client closed both sides, the next send fails.
         """
         state = tcp_info(self.sock, 1)
         if state == _TCP_CLOSE:

@@ -2,8 +2,10 @@
 
 import contextlib
 import errno
+import fcntl
 import socket
 import sys
+import termios
 from abc import ABC, abstractmethod
 from typing import Final, cast
 
@@ -137,3 +139,8 @@ def tcp_info(sock: socket.socket, size: int) -> bytes:
         with contextlib.suppress(OSError):
             return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
     return b""
+
+
+def unread_bytes(sock: socket.socket) -> int:
+    """The received bytes that the kernel still has. Raises OSError."""
+    return int.from_bytes(fcntl.ioctl(sock, termios.FIONREAD, bytes(4)), sys.byteorder)

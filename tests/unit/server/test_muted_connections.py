@@ -1,5 +1,6 @@
 """A muted connection is answered and not read until it is unmuted; others are served meanwhile."""
 
+import pytest
 import trio
 
 from tests.unit.server.frames import frame
@@ -49,8 +50,25 @@ async def test_connection_muted_for_two_reasons_is_read_after_the_end_of_both() 
 
 async def test_muted_client_that_closes_is_disconnected() -> None:
     async with running() as broker:
-        stream, _connection = await muted(broker)
+        stream = await broker.connect()
+        assert await ask(stream, MUTE) == MUTE
         await stream.aclose()
+        await broker.until(lambda: bool(broker.core.of(ConnectionClosed)))
+        await broker.is_healthy()
+
+
+@pytest.mark.parametrize("later", [0, 3])
+async def test_muted_client_that_closed_its_side_is_served_after_the_end_of_the_mute(later: int) -> None:
+    """A client without acknowledgements closes right after its last records; its quota holds for these too."""
+    async with running() as broker:
+        stream, connection = await muted(broker)
+        await stream.send_all(later * frame(LATER))
+        await stream.send_eof()
+        with trio.move_on_after(0.2):
+            assert await stream.receive_some() == b"nothing"
+        assert [each for turn in broker.core.turns for each in turn if each == LATER] == []
+        broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
+        assert await receive(stream, (2 + later) * len(frame(LATER))) == (2 + later) * frame(LATER)
         await broker.until(lambda: bool(broker.core.of(ConnectionClosed)))
         await broker.is_healthy()
 
