@@ -39,6 +39,7 @@ from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
 from yak.server.listener import Acceptor
 from yak.server.memory_limit import memory_bytes
+from yak.server.name_lookups import NameLookups
 from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
@@ -123,6 +124,7 @@ class Server:
 
     async def run(self) -> None:
         """Run the broker; an error that ends it is left in `failure`."""
+        trio.socket.set_custom_hostname_resolver(NameLookups())
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._watch_signals, nursery)
