@@ -26,7 +26,7 @@ async def after_ready(shell: Shell, log_store: LogStore) -> None:
     """Run once after the listener opens: the broker's registration has reported what a machine crash cost."""
     try:
         await trio.to_thread.run_sync(log_store.renew_boot_marks)
-    except LogDirectoryFailure as failure:  # harmless: the old mark promises less than is true
+    except (LogDirectoryFailure, RuntimeError) as failure:  # or no thread: harmless, the old mark promises less
         log.write("warning", "boot-marker-not-written", {"error": str(failure)})
     freeze()
     await trio.sleep(_SETTLE_SECONDS)

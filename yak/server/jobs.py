@@ -6,7 +6,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar, TypeVarTuple
 
 import trio
 
@@ -35,6 +35,8 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
 """A job that runs longer is stuck: it is logged, and another job may run in its place."""
 _STUCK_REPLACED_MAX: Final = 32
 _THREAD_RETRY_SECONDS: Final = 1.0
+_T = TypeVar("_T")
+_Arguments = TypeVarTuple("_Arguments")
 
 
 @dataclass(slots=True)
@@ -96,7 +98,9 @@ class JobRunner:
     async def _run(self, job: RunJob) -> None:
         running = self._running[job.job_id] = _Running(job, self._clock.now_ms())
         try:
-            result, failure, took_ns = await self._in_thread(job)
+            result, failure, took_ns = await run_in_thread(
+                _attempt, job.plan, self._disk, limiter=self._limiter, kind=job.kind, job=job.job_id
+            )
         finally:
             del self._running[job.job_id]
             if running.stuck:
@@ -107,16 +111,22 @@ class JobRunner:
             log.write("warning", "stuck-job-finished", {"kind": job.kind, "job": job.job_id, "took_ms": took_ms})
         self._post(JobDone(job.job_id, result, failure))
 
-    async def _in_thread(self, job: RunJob) -> tuple[object, Exception | None, int]:
-        """Run a job. It waits while the system starts no thread: others may have reached a limit of processes (cgroups(7))."""
-        while True:
-            try:
-                return await trio.to_thread.run_sync(
-                    _attempt, job.plan, self._disk, abandon_on_cancel=True, limiter=self._limiter
-                )
-            except RuntimeError as error:
-                log.write("warning", "job-thread-missing", {"kind": job.kind, "job": job.job_id, "error": str(error)})
-            await trio.sleep(_THREAD_RETRY_SECONDS)
+
+async def run_in_thread(
+    work: Callable[[*_Arguments], _T], *args: *_Arguments, limiter: trio.CapacityLimiter | None = None, **fields: object
+) -> _T:
+    """As trio.to_thread.run_sync, and abandoned when cancelled. `fields` are those of its line in the log.
+
+    It waits while the system starts no thread: others may have reached a limit of processes (cgroups(7)).
+    """
+    while True:
+        try:
+            return await trio.to_thread.run_sync(work, *args, abandon_on_cancel=True, limiter=limiter)
+        except RuntimeError as error:
+            if str(error) != "can't start new thread":
+                raise
+            log.write("warning", "job-thread-missing", {**fields, "error": str(error)})
+        await trio.sleep(_THREAD_RETRY_SECONDS)
 
 
 def _attempt(plan: Plan, disk: Disk) -> tuple[object, Exception | None, int]:

@@ -14,6 +14,7 @@ import trio
 from yak.core.events import Event, OwnUsersChanged
 from yak.errors import YakError
 from yak.server import log
+from yak.server.jobs import run_in_thread
 from yak.server.users_file import read_users_file
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class ListenerReloads:
     async def _reload(self) -> None:
         async with self._turn:
             for each in self._listeners:
-                await trio.to_thread.run_sync(each.reload, self._newest, abandon_on_cancel=True)
+                await run_in_thread(each.reload, self._newest)
 
 
 async def reload_files(
@@ -47,11 +48,11 @@ async def reload_files(
     """Read the files again, in a thread, and use what can be used; in turn, so that the newest users are the last."""
     async with turn:
         for each in listeners:
-            await trio.to_thread.run_sync(each.reload, abandon_on_cancel=True)
+            await run_in_thread(each.reload)
         if users_file is None:
             return
         try:
-            users = await trio.to_thread.run_sync(read_users_file, users_file, abandon_on_cancel=True)
+            users = await run_in_thread(read_users_file, users_file)
         except YakError as error:
             fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
             log.write("error", "users-reload-failed", fields)

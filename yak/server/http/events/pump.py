@@ -24,6 +24,7 @@ from yak.server import log
 from yak.server.http.events.listeners import EventRing, Listener, Subscribers, Subscription, chunk_of, gap, render
 from yak.server.http.fair_share import FairShare
 from yak.server.http.metrics.process import disk_spaces
+from yak.server.jobs import run_in_thread
 from yak.views.broker_events import BrokerEvent, of_image
 from yak.views.notices import GROUP_MOVED, of_notice
 from yak.views.quorum import own_quorum_json
@@ -184,7 +185,7 @@ class ProcessFigures:
     async def _ask_disks(self) -> None:
         paths = [each.path for each in self._broker.log_store.directories if each.failure is None]
         try:
-            found = await trio.to_thread.run_sync(disk_spaces, paths, abandon_on_cancel=True)
+            found = await run_in_thread(disk_spaces, paths)
             self._disks = min(filter(None, found), default=self._disks)
         finally:
             self._is_asking = False

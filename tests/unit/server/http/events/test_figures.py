@@ -1,10 +1,15 @@
 """Progress and rates: what moved, once, within bounds."""
 
+import threading
 from types import SimpleNamespace
+
+import trio
+from trio._core import _thread_cache
 
 from yak.ids import TopicPartition
 from yak.replication.traffic import Traffic
-from yak.server.http.events.pump import CHECKED_MAX, MOVED_MAX, TOPICS_MAX, Progress, Rates
+from yak.server import jobs
+from yak.server.http.events.pump import CHECKED_MAX, MOVED_MAX, TOPICS_MAX, ProcessFigures, Progress, Rates
 
 
 class FakePartition:
@@ -128,3 +133,25 @@ def test_recreated_topic_has_no_negative_rates():
     found = rates.since_last(11_000)
     assert found["bytes_in_per_second"] == 100.0
     assert found["topics"] == []
+
+
+async def test_disk_figures_wait_while_the_system_starts_no_thread(tmp_path, monkeypatch):
+    """A container may have a limit of processes, which those of others reach too (pids.max of cgroups)."""
+    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
+
+    def failing(thread):
+        if failures:
+            raise failures.pop()
+        start(thread)
+
+    monkeypatch.setattr(jobs, "_THREAD_RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
+    monkeypatch.setattr(threading.Thread, "start", failing)
+    directories = [SimpleNamespace(path=str(tmp_path), failure=None)]
+    async with trio.open_nursery() as nursery:
+        figures = ProcessFigures(
+            SimpleNamespace(nursery=nursery), SimpleNamespace(log_store=SimpleNamespace(directories=directories))
+        )
+        figures.figures()
+    assert failures == []
+    assert figures.figures()["disk_size_bytes"] > 0
