@@ -61,6 +61,7 @@ class Connection(SendQueue):
         "_scope",
         "_shell",
         "_slices",
+        "_unread_bytes",
         "close_reason",
         "closing",
         "connection_id",
@@ -117,6 +118,8 @@ class Connection(SendQueue):
         self._draining = False
         self._peer_has_ended = False
         self._held_bytes = 0
+        self._unread_bytes = 0
+        """Received bytes outside of `input`: those that TLS has not passed on yet."""
         self._slices = 0
         """Full slices in succession."""
         self._heavy_until_ms: int = _NEW
@@ -331,7 +334,9 @@ class Connection(SendQueue):
                 memory.held_bytes > memory.frame_bytes_max
                 and not frames_in.has_whole_frames  # to step them frees memory
                 and not memory.may_read(
-                    self, in_frame=frames_in.frame_bytes > 0, in_large_frame=frames_in.is_in_large_frame
+                    self,
+                    in_frame=frames_in.frame_bytes > 0 or self._unread_bytes > 0,
+                    in_large_frame=frames_in.is_in_large_frame,
                 )
             )
         )
@@ -429,7 +434,7 @@ class Connection(SendQueue):
         return False
 
     def _recount_held(self) -> None:
-        held = self.unsent_bytes - self.slice_bytes
+        held = self.unsent_bytes - self.slice_bytes + self._unread_bytes
         if held != self._held_bytes:
             self._shell.memory.change(held - self._held_bytes)
             self._held_bytes = held
@@ -442,7 +447,7 @@ class Connection(SendQueue):
 
     def _forget_replies(self) -> None:
         self.outgoing.clear()
-        self.unsent_bytes = self.slice_bytes = 0
+        self.unsent_bytes = self.slice_bytes = self._unread_bytes = 0
         self._recount_held()
 
     def _failed(self, error: Exception) -> None:

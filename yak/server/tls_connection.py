@@ -40,6 +40,7 @@ class TlsConnection(TlsSending, Connection):
     async def _read_until_end(self) -> None:
         if await self._shake_hands():
             self.opened_ms = self.last_active_ms = self._shell.clock.now_ms()
+            self._count_unread()
             await super()._read_until_end()
 
     async def _shake_hands(self) -> bool:
@@ -98,8 +99,16 @@ class TlsConnection(TlsSending, Connection):
         except KeyUpdatesError as error:
             self._log_refusal("tls-key-updates", str(error))
             self.close("tls-key-updates", now=True)
+        self._count_unread()
         if self.tls_socket.has_output:
             if self._shell.in_turn:
                 self._shell.touched[self] = None  # the selector's turn: a flush may end this connection's wait in it
             else:
                 self.flush()
+
+    def _count_unread(self) -> None:
+        """Count what the TLS socket has received: a connection that pauses keeps it."""
+        unread_bytes = 0 if self.closing else self.tls_socket.unread_bytes
+        if unread_bytes != self._unread_bytes:
+            self._unread_bytes = unread_bytes
+            self._recount_held()

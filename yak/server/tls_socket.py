@@ -192,6 +192,11 @@ class TlsSocket:
         """Whether there are bytes for OpenSSL: more than the start of a record's header."""
         return len(self._unpassed) >= (1 if self._missing_bytes else _RECORD_HEADER_BYTES)
 
+    @property
+    def unread_bytes(self) -> int:
+        """Received bytes that are not decrypted yet."""
+        return len(self._unpassed) + self._incoming.pending
+
     def _pass_records(self) -> None:
         """Pass the next records to OpenSSL, and what there is of the last one."""
         received, end, records = self._unpassed, self._missing_bytes, 0

@@ -17,7 +17,7 @@ from tests.unit.security.identities import NOW, Identities
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive
 from tests.unit.server.tls_rig import running_tls, secured, tls_client, trusting
-from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply
+from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply, UnmuteConnection
 from yak.limits import REQUEST_BYTES_MAX
 from yak.security.certificates import create_certificates
 from yak.server.disk import RealDisk
@@ -26,6 +26,7 @@ from yak.server.tls_socket import TlsSocket
 
 CLIENT_AUTH = {"ssl.client.auth": "required"}
 CLIENT_HELLO_HEAD = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+MUTE = frame(b"mute.... now")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -377,3 +378,44 @@ async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alo
         assert len(broker.shell.selector._readers) == 0
         other = await secured(broker, trusting(known))
         assert await ask(other, b"another one") == b"another one"
+
+
+async def test_bytes_that_a_paused_connection_has_not_decrypted_count_as_memory(known: Identities) -> None:
+    """OpenSSL gets some records at once; a client may send its requests in many small ones."""
+    requests, later = 1000, frame(b"a later request")
+    async with running_tls(known.configs) as (broker, _):
+        stream = await secured(broker, trusting(known))
+        records = [seal(stream, each) for each in (MUTE, *[later] * requests)]
+        await stream.transport_stream.send_all(b"".join(records))
+        (connection,) = broker.shell.connections.values()
+        await broker.until(lambda: connection.relief is not None)
+        assert broker.shell.memory.held_bytes > len(b"".join(records)) // 2
+        broker.shell.carry_out([UnmuteConnection(connection.connection_id)])
+        await receive(stream, len(MUTE) + requests * len(later))
+        assert broker.shell.memory.held_bytes == 0
+
+
+async def test_connections_whose_undecrypted_bytes_fill_the_memory_are_served_one_after_the_other(
+    known: Identities,
+) -> None:
+    requests, later = 1000, frame(b"a later request")
+    async with running_tls(known.configs, ConnectionLimits(memory_bytes_max=100_000)) as (broker, _):
+        streams = [await secured(broker, trusting(known)) for _ in range(3)]
+        for stream in streams:
+            records = [seal(stream, each) for each in (MUTE, *[later] * requests)]
+            await stream.transport_stream.send_all(b"".join(records))
+        connections = list(broker.shell.connections.values())
+        await broker.until(lambda: all(each.relief is not None for each in connections))
+        assert broker.shell.memory.is_full
+        for each in connections:
+            broker.shell.carry_out([UnmuteConnection(each.connection_id)])
+        for stream in streams:
+            size = len(MUTE) + requests * len(later)
+            assert len(await receive(stream, size)) == size
+        await broker.until(lambda: broker.shell.memory.held_bytes == 0)
+
+
+def seal(stream: trio.SSLStream[trio.SocketStream], data: bytes) -> bytes:
+    """A record with these bytes."""
+    stream._ssl_object.write(data)
+    return stream._outgoing.read()
