@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -92,7 +93,7 @@ def _serve(options: "ServeOptions", plan: MachinePlan, arguments: list[list[str]
     from yak.private_files import make_directory
     from yak.server import log
 
-    log.set_up(options.log_format, options.log_level)
+    log.set_up(options.log_format, options.log_level, log.LastingStream(sys.stderr))
     for broker in plan.brokers:
         for folder in broker.data_dirs:
             make_directory(os.path.dirname(folder), is_ours=_are_ours)

@@ -214,7 +214,6 @@ class LoadProgress:
         if now - self._said_at >= _PROGRESS_EVERY_SECONDS:
             self._said_at = now
             self._stream.write(f"loading logs: {done} of {total}\n")
-            self._stream.flush()
 
 
 class _MetadataCopy:

@@ -3,9 +3,10 @@
 import json
 import logging
 import os
+import select
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, TextIO, get_args
 
@@ -16,26 +17,50 @@ LogFormat = Literal["text", "json"]
 LOGGER = logging.getLogger("yak")
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _FIELDS = "yak_fields"
+_PIECE_CHARACTERS = 1024
+"""Of up to four bytes."""
+_PATIENCE_MS = 200
+"""The event loop waits that long for a slow reader, once until a line is written again: a pipe takes 64 KiB of a burst."""
 
 
 class LastingStream:
-    """stderr for as long as a broker runs: what cannot be written is dropped, since the end of a log's reader, or a full
-    disk below it, must not stop a broker."""
+    """stderr for as long as a broker runs: what cannot be written is dropped, since the end of a log's reader, a reader
+    that hangs, or a full disk below it, must not stop a broker. `log-lines-dropped` has the number of lines."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
+        self._dropped = 0
+        self._is_cut = False
+        """The last piece that was written is not the end of a line."""
 
     def write(self, text: str) -> None:
-        """Write a text."""
-        self._attempt(lambda: self._stream.write(text))
+        """Write a text in pieces that a pipe takes at once if it takes any (PIPE_BUF)."""
+        if self._dropped and self._takes_more():
+            dropped, self._dropped = self._dropped, 0
+            write("warning", "log-lines-dropped", {"lines": dropped})
+            if self._dropped:  # that line too
+                self._dropped += dropped
+        for start in range(0, len(text), _PIECE_CHARACTERS):
+            if not self._takes_more():
+                self._dropped += 1
+                return
+            piece = text[start : start + _PIECE_CHARACTERS]
+            self._attempt(f"\n{piece}" if self._is_cut and not start else piece)
+            self._is_cut = not piece.endswith("\n")
 
-    def flush(self) -> None:
-        """Write what is buffered."""
-        self._attempt(self._stream.flush)
-
-    def _attempt(self, work: Callable[[], object]) -> None:
+    def _takes_more(self) -> bool:
+        """Whether a piece can be written now, or soon; after a loss only now."""
         try:
-            work()
+            poll = select.poll()
+            poll.register(self._stream, select.POLLOUT)
+            return bool(poll.poll(0 if self._dropped else _PATIENCE_MS))
+        except (OSError, ValueError):  # it has no descriptor: nothing hangs
+            return True
+
+    def _attempt(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
         except BrokenPipeError:
             # the buffered rest would fail again when the process ends, and become its exit code
             null = os.open(os.devnull, os.O_WRONLY)

@@ -240,7 +240,6 @@ class Server:
                 )
             where = without_password(options.redis_url)
             self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
-            self._stderr.flush()
 
     async def _wait_for_quorum(self) -> None:
         """Report what a broker with a quorum waits for: other brokers that must be started, or Redis as well.
@@ -255,7 +254,6 @@ class Server:
                 where, reason = without_password(self._options.redis_url), self._store_reason or "no answer yet"
                 self._stderr.write(f"waiting for the metadata store at {where}: {reason}\n")
             self._stderr.write(f"{_quorum_waited_for(self._broker.quorum.quorum, has_redis=self._store is not None)}\n")
-            self._stderr.flush()
             await trio.sleep(_WAITING_SAID_EVERY_SECONDS)
 
     def _listen(self, shell: Shell) -> None:
@@ -325,7 +323,6 @@ class Server:
         http = options.http_address(self._http_port) if self._http_port else None
         if options.log_format == "text":
             self._stderr.write("".join(_banner(options, listening, advertised, address, http, epoch)))
-            self._stderr.flush()
         said: dict[str, object] = {"node_id": options.node_id, "listening": listening, "advertised": advertised}
         if options.http_port not in (None, 0, self._http_port):
             log.write("info", "http-port-taken", {"port": options.http_port, "instead": self._http_port})
@@ -334,7 +331,6 @@ class Server:
             log.write("warning", event, fields)
         if options.says_ready_as_kafka:
             self._stderr.write(f"[KafkaServer id={options.node_id}] started{_AS_KAFKA}\n")
-            self._stderr.flush()
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
 
     # ------------------------------------------------------------------------------------------------- the end
@@ -352,7 +348,6 @@ class Server:
                     continue
                 if is_stopping:
                     log.write("warning", "stop-forced", {"signal": name})
-                    self._stderr.flush()
                     os._exit(1)
                 is_stopping = True
                 log.write("info", "stopping", {"signal": name})

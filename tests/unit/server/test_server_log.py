@@ -1,6 +1,11 @@
+import fcntl
 import io
 import json
 import logging
+import os
+import threading
+from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 
@@ -72,3 +77,58 @@ def test_fields_of_every_line_are_in_each_line_and_an_event_has_its_own(log_form
     one, two = stream.getvalue().splitlines()
     assert ("node_id=7 a=1" in one) if log_format == "text" else (json.loads(one)["node_id"] == 7)
     assert ("node_id=8" in two) if log_format == "text" else (json.loads(two)["node_id"] == 8)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, TextIO]]:
+    """The reading end of a small pipe, and its other end."""
+    reading, writing = os.pipe()
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 8192)
+    with os.fdopen(writing, "w") as stream:
+        yield reading, stream
+        os.close(reading)
+
+
+def write_lines(count: int, fields: dict[str, object]) -> bool:
+    """Whether so many lines are written, or dropped, in time."""
+    thread = threading.Thread(
+        target=lambda: [log.write("info", f"line-{n}", fields) for n in range(count)], daemon=True
+    )
+    thread.start()
+    thread.join(10)
+    return not thread.is_alive()
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+@pytest.mark.parametrize("size", [10, 30_000])
+def test_log_whose_reader_hangs_loses_lines_and_stops_nothing(
+    pipe: tuple[int, TextIO], log_format: str, size: int
+) -> None:
+    reading, stream = pipe
+    log.set_up(log_format, "info", log.LastingStream(stream))
+    assert write_lines(2000, {"text": "x" * size})
+    found = os.read(reading, 1 << 16).decode()
+    assert write_lines(1, {})
+    after = os.read(reading, 1 << 16).decode()
+    dropped, last = after.splitlines()[-2:]
+    assert "log-lines-dropped" in dropped
+    assert "line-0" in last
+    whole = [line for line in (found + after).splitlines() if "line-" in line and "x" * size in line]
+    assert f"{2000 - len(whole)}" in dropped
+
+
+def test_log_line_longer_than_a_pipe_is_written_whole_to_a_reader_that_reads(pipe: tuple[int, TextIO]) -> None:
+    reading, stream = pipe
+    log.set_up("text", "info", log.LastingStream(stream))
+    found: list[bytes] = []
+
+    def read() -> None:
+        while not found or not found[-1].endswith(b"\n"):
+            found.append(os.read(reading, 1 << 16))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    assert write_lines(1, {"text": "é" * 30_000})
+    reader.join(10)
+    assert b"".join(found).decode().endswith("é" * 30_000 + "\n")
