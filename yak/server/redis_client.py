@@ -103,7 +103,7 @@ class RedisAddress:
                 return await trio.open_tcp_stream(self.host, self.port)
         except trio.TooSlowError as error:
             raise ConnectionLost(f"{self} did not accept the connection in {timeout_seconds:g} s") from error
-        except (OSError, trio.BrokenResourceError) as error:
+        except (OSError, UnicodeError, trio.BrokenResourceError) as error:
             # Trio reports only that the stream broke, or that all attempts failed; the reason is its cause.
             raise ConnectionLost(f"{self}: {message_of(error.__cause__ or error)}") from error
 

@@ -35,3 +35,9 @@ async def test_answer_that_is_not_utf8_is_read_with_replacements():
         await answered.wait()
         nursery.cancel_scope.cancel()
     assert replies == ["/a/\ufffd\n"]
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_host_that_cannot_be_a_name_is_a_lost_connection(tls: bool):
+    with pytest.raises(ConnectionLost, match=r"^a\.\.b:6379: "):
+        await RedisAddress(host="a..b", tls=tls).open(5)
