@@ -15,7 +15,7 @@ from kio.static.constants import EntityType
 
 from yak.broker.apis import TABLE
 from yak.broker.apis.api_versions import ADVERTISED_MIN
-from yak.broker.apis.authorization_rules import RULES, rule_text
+from yak.broker.apis.authorization_rules import RULES, Rule
 from yak.protocol.schemas import versions_of
 
 PAGE = Path(__file__).resolve().parent / "kafka-apis.md"
@@ -73,6 +73,11 @@ def page() -> str:
     for key, rules in sorted(RULES.items()):
         text += f"| {key} | {TABLE[key].NAME} | {'; '.join(map(rule_text, rules)) or 'nothing'} |\n"
     return f"{text}\n## APIs that YAK does not have\n\n{', '.join((*missing, *NOT_IN_KIO))}.\n{TELEMETRY}"
+
+
+def rule_text(rule: Rule) -> str:
+    """A rule as the page shows it: `WRITE TOPIC`."""
+    return f"{rule.operation.name} {rule.kind.name}" + (f" ({rule.note})" if rule.note else "")
 
 
 def main(argv: list[str]) -> int:

@@ -61,7 +61,7 @@ def test_broker_files_are_for_their_owner_alone(tmp_path: Path) -> None:
         disk.write_file_lazily(str(data / "checkpoint"), b"0\n")
         disk.lock(str(data / ".lock")).release()
     finally:
-        disk.close()
+        disk.pool.close_all()
     for path in (data, *data.rglob("*")):
         assert mode(path) == (0o700 if path.is_dir() else 0o600), path
 
@@ -87,7 +87,7 @@ def test_data_directory_of_an_earlier_version_is_tightened(tmp_path: Path) -> No
     (logs / "node-1.log").chmod(0o640)
     disk = RealDisk()
     disk.make_directory(str(data))
-    disk.close()
+    disk.pool.close_all()
     layout.prepare(str(cluster))
     os.close(open_log(str(logs / "node-1.log")))
     assert [mode(each) for each in (data, cluster, logs, logs / "node-1.log")] == [0o700, 0o700, 0o700, 0o600]
@@ -143,7 +143,7 @@ def test_planted_link_to_a_temporary_file_of_the_broker_is_replaced(tmp_path: Pa
     (tmp_path / "checkpoint.tmp").symlink_to(victim)
     disk = RealDisk()
     disk.write_file(str(target), b"0\n")
-    disk.close()
+    disk.pool.close_all()
     assert (victim.read_text(), target.read_bytes()) == ("precious", b"0\n")
 
 

@@ -170,11 +170,6 @@ class RealDisk:
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         return FileLock(fd)
 
-    def close(self) -> None:
-        """Close all descriptors and stop the write-back thread."""
-        self.write_back.stop()
-        self.pool.close_all()
-
     def _replace(self, path: str, data: bytes, *, durable: bool) -> None:
         temporary = f"{path}.tmp"
         try:

@@ -71,7 +71,7 @@ class WriteBack:
         self.files: dict[PooledFile, None] = {}
         self.rounds = 0
         self._pool = pool
-        self._queue: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._busy = False
         self._thread: threading.Thread | None = None
 
@@ -89,16 +89,11 @@ class WriteBack:
                 self._busy = False
                 return
             self._thread = thread
-        self._queue.put(True)
-
-    def stop(self) -> None:
-        """End the thread after its current round; does not wait."""
-        if self._thread is not None:
-            self._queue.put(False)
-            self._thread = None
+        self._queue.put(None)
 
     def _run(self) -> None:
-        while self._queue.get():
+        while True:
+            self._queue.get()
             for file in list(self.files):
                 self.files.pop(file, None)
                 self._write_out(file)

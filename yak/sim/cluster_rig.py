@@ -163,16 +163,6 @@ class ClusterRig:
         self.run_until(lambda: pending.is_done)
         return pending.answer
 
-    def restore_lost_store(self) -> None:
-        """The store lost everything; an operator restores it once all brokers have offered their images."""
-        self.cluster.store.flush_all()
-        self.cluster.store.restart()
-        for node in self.nodes:
-            node.store_goes_down()
-            node.store_comes_up()
-        self.run_until(lambda: len(self.cluster.store.state.offers) == len(self.nodes))
-        self.cluster.restore_store()
-
     def create_topic(self, name: str, *, partitions: int = 1, replication_factor: int = 3, **configs: str) -> None:
         """Create a topic, and wait until every live broker has it; config names with underscores for dots."""
         named = {key.replace("_", "."): value for key, value in configs.items()}

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.lost_store import restore_lost_store
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS, serving_brokers
@@ -325,7 +326,7 @@ def restored_image_of_node_1(rig) -> None:
     """The store lost everything and was restored; in node 1's new image no broker serves yet. It asks as librdkafka."""
     rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")
     rig._clients[1, 3] = rig._clients[1, 18]
-    rig.restore_lost_store()
+    restore_lost_store(rig)
     rig.run_until(lambda: not serving_brokers(rig.nodes[0].broker.image))
 
 

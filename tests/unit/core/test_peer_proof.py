@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.lost_store import restore_lost_store
 from yak.lifecycle.secret_file import SecretFile
 from yak.protocol.peer_proof import MECHANISM, ClusterSecret, Exchange, Hello, Incarnation
 from yak.sim.cluster_rig import ClusterRig
@@ -312,7 +313,7 @@ def test_secret_is_in_no_log_line_record_or_image(rig):
 
 def test_store_that_lost_everything_gets_the_same_secret_back(rig):
     before = secret_of(rig)
-    rig.restore_lost_store()
+    restore_lost_store(rig)
     rig.run_until(lambda: bool(rig.cluster.store.state.secret))
     assert secret_of(rig) == before
     rig.run_until(lambda: rig.is_in_sync("orders"))

@@ -24,7 +24,7 @@ from yak.server.disk import RealDisk
 def disk() -> Iterator[RealDisk]:
     real = RealDisk(max_open_files=8)
     yield real
-    real.close()
+    real.pool.close_all()
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def eager() -> Iterator[RealDisk]:
     """A disk that writes back every 1,000 bytes."""
     real = RealDisk(max_open_files=8, write_back_every_bytes=1000)
     yield real
-    real.close()
+    real.pool.close_all()
 
 
 def pooled(disk: RealDisk, path: Path) -> PooledFile:
@@ -527,7 +527,7 @@ def test_files_behave_like_byte_strings(
             disk.rename(files[number].path, files[number].path + "x")
         assert files[number].read(1000, 0) == model[number]
         assert files[number].size() == len(model[number])
-    disk.close()
+    disk.pool.close_all()
 
 
 def test_the_descriptor_pool_without_the_interpreter_lock_is_refused(monkeypatch):

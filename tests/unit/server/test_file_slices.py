@@ -26,7 +26,7 @@ def file(tmp_path):
     file = disk.open(str(tmp_path / "data.log"), create=True)
     file.append([DATA])
     yield file
-    disk.close()
+    disk.pool.close_all()
 
 
 def cut(file, size, position):

@@ -23,7 +23,7 @@ PARTITION = TopicPartition("t", 0)
 def disk():
     disk = RealDisk(max_open_files=16)
     yield disk
-    disk.close()
+    disk.pool.close_all()
 
 
 @pytest.fixture

@@ -127,8 +127,3 @@ RULES: Final[Mapping[int, tuple[Rule, ...]]] = {
     82: _BETWEEN_BROKERS,
 }
 """By API key; empty for the APIs that every client may use."""
-
-
-def rule_text(rule: Rule) -> str:
-    """A rule as the docs show it: `WRITE TOPIC`."""
-    return f"{rule.operation.name} {rule.kind.name}" + (f" ({rule.note})" if rule.note else "")

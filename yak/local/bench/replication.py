@@ -37,11 +37,6 @@ class ReplicationRun:
         return self.result.bytes / 1e9
 
     @property
-    def cpu_s_per_gb(self) -> float:
-        """CPU seconds of all processes per gigabyte of values."""
-        return self.cpu_total_s / self.gigabytes if self.gigabytes else 0.0
-
-    @property
     def client_limited(self) -> bool:
         """Whether the clients could not have gone faster."""
         return bool(self.result.client_limit())
