@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Final
 
 from yak.client.produce import Outgoing
@@ -101,12 +100,8 @@ def _fill(name: str) -> Fill:
         low, high = int(bounds[1]), int(bounds[2])
         if low > high:
             raise ValueError(f"{low} is more than {high}: the lower bound comes first")
-        return partial(_random_int, low, high)
+        return lambda moment: str(moment.rng.randint(low, high))
     raise ValueError(f'"{name}" is no placeholder; use {PLACEHOLDERS}')
-
-
-def _random_int(low: int, high: int, moment: TemplateInputs) -> str:
-    return str(moment.rng.randint(low, high))
 
 
 def _iso(time_ms: int) -> str:

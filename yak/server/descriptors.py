@@ -28,12 +28,7 @@ from yak.server.write_back import WriteBack, sync_data
 _POOL_MAX = 4096
 _OTHERS = 64
 _OPEN_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-try:
-    IOV_MAX = os.sysconf("SC_IOV_MAX")
-except (ValueError, OSError):  # pragma: no cover - every supported platform names it
-    IOV_MAX = 1024
-if IOV_MAX <= 0:  # pragma: no cover - "no limit" is spelled -1
-    IOV_MAX = 1024
+IOV_MAX = os.sysconf("SC_IOV_MAX")
 
 
 class PooledFile:
@@ -355,8 +350,6 @@ def raise_descriptor_limit() -> int:
     wanted = hard
     if sys.platform == "darwin" and (hard == resource.RLIM_INFINITY or hard > 10_240):
         wanted = 10_240  # kern.maxfilesperproc; macOS refuses "unlimited"
-    elif hard == resource.RLIM_INFINITY:  # pragma: no cover - Linux has a finite hard limit
-        wanted = 1_048_576
     if soft == resource.RLIM_INFINITY:
         soft = wanted
     if soft < wanted:

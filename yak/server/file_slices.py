@@ -38,10 +38,7 @@ class CacheStat:
         self._range = _Range()
         self._counts = _Counts()
         if self.works:
-            try:
-                self._syscall = ctypes.CDLL(None, use_errno=True).syscall
-            except (OSError, AttributeError):  # pragma: no cover - every libc has it
-                self.works = False
+            self._syscall = ctypes.CDLL(None, use_errno=True).syscall
 
     def is_cached(self, fd: int, size: int, position: int) -> bool:
         """Whether all pages of the range are in the page cache."""

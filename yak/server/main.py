@@ -174,7 +174,7 @@ class Server:
         if self._inter_broker_tls is not None:
             from yak.server.tls_peers import TlsPeerConnection
 
-            shell.peers.use(partial(TlsPeerConnection, self._inter_broker_tls))
+            shell.peers.make = partial(TlsPeerConnection, self._inter_broker_tls)
         for event in self._early:
             shell.post(event)
         self._early.clear()

@@ -36,17 +36,14 @@ class Peers:
 
     def __init__(self, shell: "Shell") -> None:
         self._shell = shell
-        self._make: Callable[[Shell, Peers, ConnectPeer], PeerConnection] = PeerConnection
+        self.make: Callable[[Shell, Peers, ConnectPeer], PeerConnection] = PeerConnection
+        """Makes a connection, such as one under TLS."""
         self._connections: dict[PeerId, PeerConnection] = {}
-
-    def use(self, make: "Callable[[Shell, Peers, ConnectPeer], PeerConnection]") -> None:
-        """Make the connections in another way, such as under TLS."""
-        self._make = make
 
     def connect(self, effect: ConnectPeer) -> None:
         """Start to connect; `PeerConnected` or `PeerLost` follows."""
         assert effect.peer_id not in self._connections, "a peer id is used once"
-        connection = self._make(self._shell, self, effect)
+        connection = self.make(self._shell, self, effect)
         self._connections[effect.peer_id] = connection
         self._shell.nursery.start_soon(connection.run)
 

@@ -71,7 +71,8 @@ class RedisProjection:
     def __init__(self, url: str, broker: Broker) -> None:
         """Raises UsageError for an invalid `url`."""
         self._address = RedisAddress.parse(url)
-        self._broker = broker
+        assert broker.quorum is not None
+        self._quorum = broker.quorum.quorum
         self._prefix = key_prefix()
         self._written: dict[Name, Any] = {}
         self._offset = -1
@@ -81,10 +82,8 @@ class RedisProjection:
 
     @property
     def _leads(self) -> bool:
-        assert self._broker.quorum is not None
-        quorum = self._broker.quorum.quorum
         # metadata that are being moved to Redis, or are there, are not projected
-        return quorum.is_ready_leader and quorum.machine.state.cluster.get("state") == "LIVE"
+        return self._quorum.is_ready_leader and self._state.cluster.get("state") == "LIVE"
 
     async def run(self) -> None:
         """Project until cancelled. An outage is logged once."""
@@ -173,14 +172,12 @@ class RedisProjection:
 
     @property
     def _state(self) -> StoreState:
-        assert self._broker.quorum is not None
-        return self._broker.quorum.quorum.machine.state
+        return self._quorum.machine.state
 
     async def _send(self, client: RedisClient, some: list[Difference], *, is_known: bool) -> None:
         if not self._leads:
             raise _ProjectionOutdated("this node does not lead the quorum, or the metadata are moved")
-        assert self._broker.quorum is not None
-        cluster, epoch = self._state.cluster, self._broker.quorum.quorum.epoch
+        cluster, epoch = self._state.cluster, self._quorum.epoch
         key = f"{self._prefix}cluster"
         head = ["HSET", key, "cluster_id", cluster["cluster_id"], "state", "PROJECTION", "projected_epoch", str(epoch)]
         head += ["ctl_id", str(cluster["ctl_id"]), "ctl_epoch", str(cluster["ctl_epoch"])]

@@ -211,7 +211,7 @@ class Shell:
             ConnectPeer: self.peers.connect,
             SendPeer: self.peers.send,
             ClosePeer: self.peers.close,
-            ReconfigureListeners: self._reconfigure_listeners,
+            ReconfigureListeners: lambda effect: self.on_listener_configs(effect.configs),
             LimitConnections: self._limit_connections,
             CallStore: self._call_store,
             TailStore: self._tail_store,
@@ -219,7 +219,7 @@ class Shell:
             Ready: self._ready,
             Refused: self._refused,
             DisksLost: self._disks_lost,
-            Stopped: self._stopped,
+            Stopped: lambda _: self.stopped.set(),
         }
 
     # ------------------------------------------------------------------------------------------------- turns
@@ -325,9 +325,6 @@ class Shell:
         except Exception as error:  # noqa: BLE001 - the core counts on what was not done
             self.halt(type(effect).__name__, error)
 
-    def _reconfigure_listeners(self, effect: ReconfigureListeners) -> None:
-        self.on_listener_configs(effect.configs)
-
     def _limit_connections(self, effect: LimitConnections) -> None:
         limits = self.limits
         limits.connections_max = min(effect.total, limits.connections_possible)
@@ -400,15 +397,7 @@ class Shell:
         log.write("error", "log-directories-lost", fields)
         self._end_process(DISKS_LOST_EXIT_CODE)
 
-    def _stopped(self, _effect: Stopped) -> None:
-        self.stopped.set()
-
     # ------------------------------------------------------------------------------------------------- tasks
-
-    def connection_ended(self, connection: Connection) -> None:
-        """Remove a connection whose task has ended."""
-        self.connections.pop(connection.connection_id, None)
-        self.touched.pop(connection, None)
 
     def _arm_timer(self) -> None:
         """Wake the timer's task earlier, if a timer is due before all others."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import trio
 
 from yak.errors import YakError
-from yak.security.principal_mapping import PrincipalMapping
 from yak.security.tls import Contexts, TlsSettings, make_contexts
 from yak.server import log
 
@@ -32,16 +31,11 @@ class ListenerTls:
         self._configs, self._uses_sasl = configs, uses_sasl
         self._overrides: Mapping[str, str] = {}
         self._reloading = threading.Lock()
-        self._settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
+        self.settings = TlsSettings.of_listener(listener, configs, uses_sasl=uses_sasl)
         self._seen = self._signatures()
         self.contexts: Contexts = self._made()
         self._failure: dict[str, object] | None = None
         """The last failure that was logged: the files are tried at each check until they can be used."""
-
-    @property
-    def mapping(self) -> PrincipalMapping:
-        """The rules for the names of the clients."""
-        return self._settings.mapping
 
     def reload_if_changed(self) -> bool:
         """Make the contexts again if a file changed. If the new files cannot be used, the old contexts stay.
@@ -65,10 +59,10 @@ class ListenerTls:
             return self._reload({**self._configs, **self._overrides})
 
     def _reload(self, configs: Mapping[str, str] | None) -> bool:
-        before, seen = self._settings, self._seen
+        before, seen = self.settings, self._seen
         try:
             if configs is not None:
-                self._settings = TlsSettings.of_listener(self.listener, configs, uses_sasl=self._uses_sasl)
+                self.settings = TlsSettings.of_listener(self.listener, configs, uses_sasl=self._uses_sasl)
             self._seen = self._signatures()
             self.contexts = self._made()
         except YakError as error:
@@ -76,7 +70,7 @@ class ListenerTls:
             fields: dict[str, object] = {"listener": self.listener, **what}
             if fields != self._failure:
                 log.write("error", "tls-reload-failed", fields)
-            self._settings, self._seen, self._failure = before, seen, fields
+            self.settings, self._seen, self._failure = before, seen, fields
             return False
         self._failure = None
         log.write("info", "tls-reloaded", {"listener": self.listener})
@@ -86,17 +80,17 @@ class ListenerTls:
         """The task that checks for changed files, until cancelled."""
         while True:
             await trio.sleep(every_seconds)
-            with contextlib.suppress(RuntimeError):  # the system starts no thread; as in `JobRunner`
+            with contextlib.suppress(RuntimeError):  # the system starts no thread; as in `run_in_thread`
                 await trio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
 
     def _made(self) -> Contexts:
-        contexts = make_contexts(self._settings, self.listener, time.time_ns() // 1_000_000)
+        contexts = make_contexts(self.settings, self.listener, time.time_ns() // 1_000_000)
         for event, fields in contexts.warnings:
             log.write("warning", event, {"listener": self.listener, **fields})
         return contexts
 
     def _signatures(self) -> list[tuple[int, int, int] | None]:
-        return [_signature(path) for path in self._settings.files]
+        return [_signature(path) for path in self.settings.files]
 
 
 def _signature(path: str) -> tuple[int, int, int] | None:

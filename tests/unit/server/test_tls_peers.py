@@ -18,7 +18,7 @@ CLIENT_AUTH = {"ssl.client.auth": "required"}
 
 
 def use_tls(caller: Running, configs: dict[str, str]) -> None:
-    caller.shell.peers.use(partial(TlsPeerConnection, ListenerTls("SSL", configs)))
+    caller.shell.peers.make = partial(TlsPeerConnection, ListenerTls("SSL", configs))
 
 
 async def test_peer_answers_a_request_under_tls(known: Identities) -> None:

@@ -98,11 +98,6 @@ class Supervisor:
     def is_over(self) -> bool:
         return all(core.state in (State.STOPPED, State.GIVEN_UP) for core in self.cores)
 
-    @property
-    def is_restless(self) -> bool:
-        """Whether a broker is not ready yet, so that `step` must come soon."""
-        return any(core.state in (State.STARTING, State.WAITING) for core in self.cores)
-
     def step(self) -> None:
         """Notice what happened since the last step, and do what is due."""
         for core in self.cores:
@@ -286,7 +281,8 @@ def supervise(supervisor: Supervisor) -> int:
     try:
         supervisor.start()
         while not supervisor.is_over:
-            seconds = _STARTING_POLL_SECONDS if supervisor.is_restless else _IDLE_POLL_SECONDS
+            is_starting = any(core.state in (State.STARTING, State.WAITING) for core in supervisor.cores)
+            seconds = _STARTING_POLL_SECONDS if is_starting else _IDLE_POLL_SECONDS
             select.select([woken], [], [], seconds)
             with contextlib.suppress(BlockingIOError):
                 for number in woken.recv(64):

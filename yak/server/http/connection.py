@@ -126,7 +126,7 @@ class HttpConnection(TCPServer):
                 return
 
     def _head_deadline(self) -> float:
-        if self._is_ending or not self.protocol.awaits_head:
+        if self._is_ending or self.protocol.connection.their_state is not h11.IDLE:
             self._head_since = None
             return inf
         if self._head_since is None:
@@ -167,11 +167,6 @@ class StrictProtocol(H11Protocol):
         super().__init__(app, config, *more)
         self.connection = StrictConnection(config.h11_max_incomplete_size)
         self._body_is_whole = trio.Event()
-
-    @property
-    def awaits_head(self) -> bool:
-        """Whether the next bytes belong to the head of a request."""
-        return self.connection.their_state is h11.IDLE
 
     async def stream_send(self, event: StreamEvent) -> None:
         """Like Hypercorn's, but announces `connection: close` when the body is incomplete (RFC 9112 section 9.6)."""

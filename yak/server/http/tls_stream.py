@@ -49,7 +49,7 @@ class TlsStream(trio.abc.AsyncResource):
         try:
             with trio.fail_after(seconds):
                 await self._tls.handshake(self._tls_listener.handshake_turns)
-            self.principal = principal_of(self._tls.peer_certificate(), self._tls_listener.mapping)
+            self.principal = principal_of(self._tls.peer_certificate(), self._tls_listener.settings.mapping)
         except trio.TooSlowError:
             raise LoginRefused(f"no TLS handshake within {seconds:g} s") from None
         except NotTlsError:

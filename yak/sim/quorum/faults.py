@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.quorum.control_records import ControlType, read_control
 from yak.quorum.voters import Voter, VoterSet
+from yak.sim.disk import Death
 from yak.sim.network import Network, Way
 from yak.sim.quorum.administrator import Administrator
 from yak.sim.quorum.draws import Draws
@@ -131,7 +132,7 @@ class Faults:
     def _kill_in_write(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if node.quorum is None:
             return False
-        node.die_inside_a_write(rng)
+        node.disk.end_inside(Death(rng, rng.between(0, 6)))
         self._back_later(node, rng)
         return None
 

@@ -21,7 +21,7 @@ from yak.quorum.raft_log import RaftLog
 from yak.quorum.store import decode_request, encode_outcome
 from yak.quorum.transport import ENVELOPE, FETCH_SNAPSHOT, VERSIONS_SENT, Address
 from yak.sim.deliveries import Violation
-from yak.sim.disk import Death, ProcessEnded, SimDisk
+from yak.sim.disk import ProcessEnded, SimDisk
 from yak.sim.jobs import Jobs
 from yak.sim.quorum.network import Requests, Served
 from yak.sim.seeded_random import SeededRandom
@@ -166,10 +166,6 @@ class QuorumNode:
                 self.kill()
 
         self._world.after(self._rng.between(1_000, 50_000), end)
-
-    def die_inside_a_write(self, rng: SeededRandom) -> None:
-        """The process ends within one of its next writes."""
-        self.disk.end_inside(Death(rng, rng.between(0, 6)))
 
     def replace_disk(self) -> None:
         """A new, empty disk, with another directory id."""
