@@ -45,20 +45,21 @@ class ListenerReloads:
 async def reload_files(
     listeners: "Iterable[ListenerTls]", users_file: str | None, post: Callable[[Event], None], turn: trio.Lock
 ) -> None:
-    """Read the files again, in a thread, and use what can be used; in turn, so that the newest users are the last."""
-    async with turn:
-        for each in listeners:
-            await run_in_thread(each.reload)
-        if users_file is None:
-            return
-        try:
-            users = await run_in_thread(read_users_file, users_file)
-        except YakError as error:
-            fields: dict[str, object] = {"code": error.code, "what": error.message, "why": error.why}
-            log.write("error", "users-reload-failed", fields)
-            return
-        post(OwnUsersChanged(users))
-        log.write("info", "users-reloaded", {"users": len(users)})
+    """Read the files again, in threads, and use what can be used.
+
+    The users come first, and in turn, so that the newest are the last: a certificate's file system may hang.
+    """
+    if users_file is not None:
+        async with turn:
+            try:
+                users = await run_in_thread(read_users_file, users_file)
+            except YakError as error:
+                log.write("error", "users-reload-failed", {"code": error.code, "what": error.message, "why": error.why})
+            else:
+                post(OwnUsersChanged(users))
+                log.write("info", "users-reloaded", {"users": len(users)})
+    for each in listeners:
+        await run_in_thread(each.reload)
 
 
 class Terminal:

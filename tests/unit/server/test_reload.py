@@ -201,3 +201,17 @@ async def test_reload_waits_while_the_system_starts_no_thread(tmp_path, monkeypa
     assert "job-thread-missing" in caplog.messages
     assert bool(posted) is (kind == "users")
     assert tls.reload.called is (kind != "users")
+
+
+async def test_users_are_reloaded_while_a_certificate_cannot_be_read_to_its_end(tmp_path):
+    """The server of its network file system may be gone."""
+    path, posted, over, tls, turn = tmp_path / "users", [], threading.Event(), Mock(), trio.Lock()
+    tls.reload = lambda: over.wait(5)
+    async with trio.open_nursery() as nursery:
+        for names in ("ann:first\nbob:second\n", "ann:first\n"):
+            nursery.start_soon(reload_files, [tls], write_users(path, names), posted.append, turn)
+            with trio.move_on_after(1):
+                while not posted or len(posted[-1].users) != names.count("\n"):  # noqa: ASYNC110
+                    await trio.sleep(0.01)
+        over.set()
+        assert [set(event.users) for event in posted] == [{"ann", "bob"}, {"ann"}]
