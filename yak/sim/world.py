@@ -70,11 +70,8 @@ class World:
     def trace_hash(self) -> str:
         return self._trace.hexdigest()
 
-    def run(self, until: Callable[[], object], *, check: Action | None = None, events_max: int) -> None:
-        """Run events until `until` holds, with `check` after each.
-
-        Raises Stuck without further events or after `events_max`.
-        """
+    def run(self, until: Callable[[], object], *, events_max: int) -> None:
+        """Run events until `until` holds. Raises Stuck without further events or after `events_max`."""
         queue, take = self._queue, heapq.heappop
         for _ in range(events_max):
             if until():
@@ -84,11 +81,9 @@ class World:
             self.now_us, _order, action = take(queue)
             self.events_count += 1
             action()
-            if check is not None:
-                check()
         raise Stuck(f"not done after {events_max} events, at {self.now_us / 1e6:.3f} s")
 
-    def run_for(self, duration_us: int, *, check: Action | None = None, events_max: int) -> None:
+    def run_for(self, duration_us: int, *, events_max: int) -> None:
         reached: list[None] = []
         self.after(duration_us, lambda: reached.append(None))
-        self.run(reached.__len__, check=check, events_max=events_max)
+        self.run(reached.__len__, events_max=events_max)

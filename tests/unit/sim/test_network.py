@@ -66,7 +66,7 @@ def node(network) -> Node:
 def run(world: World, milliseconds: int) -> None:
     reached: list[None] = []
     world.after(milliseconds * 1000, lambda: reached.append(None))
-    world.run(lambda: bool(reached), check=lambda: None, events_max=10_000)
+    world.run(lambda: bool(reached), events_max=10_000)
 
 
 def connect(network: Network, world: World, port: int = 9092) -> Caller:

@@ -32,7 +32,7 @@ def process(monkeypatch):
 
 
 def run_until(process, condition):
-    process.world.run(condition, check=lambda: None, events_max=1_000)
+    process.world.run(condition, events_max=1_000)
 
 
 def write_two(process):
