@@ -170,7 +170,8 @@ class StateMachineSafety(Check):
         reference = self.checks.reference
         if entry.base_offset != reference.end_offset:
             self.fail(f"node {node.node_id} committed record {entry.base_offset} before {reference.end_offset}")
-        self.checks.committed(quorum, entry)
+        self.checks.counts["records committed"] += 1
+        self.checks.committed_is_durable.committed(quorum, entry)
         operation = reference.commit(entry)
         if operation is not None and reference.operations[operation][0] != entry.base_offset:
             self.fail(f"operation {operation} was executed twice")
@@ -515,8 +516,21 @@ class Checks:
 
     def stepped(self, node: QuorumNode) -> None:
         """A step of a node has ended: an event may have several, and end the process in a later one."""
-        if node.quorum is not None:
-            self._check(node, node.quorum)
+        quorum = node.quorum
+        if quorum is None:
+            return
+        mirror, state = self.mirror(node), _state_of(quorum)
+        if mirror.checked == state and not self.is_final:
+            return
+        before = self._follow_log(node, quorum)
+        for check in self._after_step:
+            check.after_step(node, quorum, before)
+        mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
+        if quorum.leader is not None and mirror.led_epoch != quorum.leader.epoch:
+            self.counts["leaders elected"] += 1
+            self.on_elected()
+        mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
+        mirror.checked = state
 
     def started(self, node: QuorumNode) -> None:
         """A process begins, with what is on its disk."""
@@ -572,29 +586,11 @@ class Checks:
                 return True
         return False
 
-    def committed(self, quorum: Quorum, entry: Entry) -> None:
-        self.counts["records committed"] += 1
-        self.committed_is_durable.committed(quorum, entry)
-
     def _voted(self, node: QuorumNode, epoch: LeaderEpoch, candidate: Replica) -> None:
         self.single_vote.voted(node, epoch, candidate)
         self.vote_is_durable.voted(node, epoch, candidate)
 
     # ---------------------------------------------------------------------------------------------------- internals
-
-    def _check(self, node: QuorumNode, quorum: Quorum) -> None:
-        mirror, state = self.mirror(node), _state_of(quorum)
-        if mirror.checked == state and not self.is_final:
-            return
-        before = self._follow_log(node, quorum)
-        for check in self._after_step:
-            check.after_step(node, quorum, before)
-        mirror.high_watermark, mirror.applied_offset = quorum.high_watermark, quorum.applied_offset
-        if quorum.leader is not None and mirror.led_epoch != quorum.leader.epoch:
-            self.counts["leaders elected"] += 1
-            self.on_elected()
-        mirror.led_epoch = -1 if quorum.leader is None else quorum.leader.epoch
-        mirror.checked = state
 
     def _follow_log(self, node: QuorumNode, quorum: Quorum) -> Mirror:
         """Update the mirror of a node's log; returns the fields of before, with the epochs of now."""

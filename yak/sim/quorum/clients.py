@@ -38,11 +38,6 @@ class SharedClientState:
     """Each broker's newest registration."""
     operations_count: int = 0
 
-    def next_operation(self) -> str:
-        """A new id."""
-        self.operations_count += 1
-        return f"o{self.operations_count}"
-
 
 class Caller:
     """Sends store requests, and checks their answers."""
@@ -52,7 +47,8 @@ class Caller:
 
     def call(self, node: QuorumNode, request: StoreRequest, done: Callable[[StoreOutcome | None], None]) -> None:
         """Send a request to a node; `done` gets its outcome, or None if that is unknown."""
-        operation = self._shared.next_operation()
+        self._shared.operations_count += 1
+        operation = f"o{self._shared.operations_count}"
         request = StoreRequest(
             request.script, {**request.arguments, "operation": operation}, request.known_offset, request.known_hash
         )
@@ -108,8 +104,7 @@ class StoreClient:
         self._backups = [self._disk]
         self._is_calling = False
         self.is_over = False
-        node.on_restart.append(self._begin)
-        node.on_end.append(self._end)
+        node.on_restart, node.on_end = self._begin, self._end
 
     def _begin(self) -> None:
         self._life += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
@@ -127,17 +128,17 @@ class _Lane:
             if self._calls:
                 call = self._calls.popleft()
                 self._requests.network.world.trace(f"response {self._requests.client.party}", frame)
-                self._deliver(lambda call=call, frame=frame: call.done(_read(call, frame)))  # type: ignore[misc]
+                self._deliver(partial(_answer, call, frame))
 
     def lost(self, how: PeerEnd, reason: str) -> None:  # noqa: ARG002
         self.is_open = False
         calls, self._calls = self._calls, deque()
         for call in calls:
-            self._deliver(lambda call=call: call.done(None))  # type: ignore[misc]
+            self._deliver(partial(call.done, None))
 
 
-def _read(call: _Call, frame: bytes) -> Any:
-    return decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:])
+def _answer(call: _Call, frame: bytes) -> None:
+    call.done(decode_response(call.api_key, call.version, frame[_LENGTH_BYTES:]))
 
 
 class Served:

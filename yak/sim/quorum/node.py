@@ -62,8 +62,8 @@ class QuorumNode:
         self.is_paused = False
         self.incarnation = 0
         self.quorum: Quorum | None = None
-        self.on_restart: list[Callable[[], None]] = []
-        self.on_end: list[Callable[[], None]] = []
+        self.on_restart: Callable[[], None] = lambda: None
+        self.on_end: Callable[[], None] = lambda: None
         self.on_vote: Callable[[], None] | None = None
         """Called once, when this node grants a vote."""
         self.slow_us = 0
@@ -127,17 +127,15 @@ class QuorumNode:
             election_timeout_ms=self._draws.election_timeout_ms,
             snapshot_bytes=self._draws.snapshot_bytes,
         )
-        context = Context(
-            self._clock, cast("BrokerConfig", None), cast("Image", None), self._emit, self._core_jobs, self._timers
-        )
+        no_config, no_image = cast("BrokerConfig", None), cast("Image", None)
+        context = Context(self._clock, no_config, no_image, self._effects.append, self._core_jobs, self._timers)
         election = ElectionState.read(self.disk, STATE_PATH)
         self.quorum = Quorum(context, config, log, election, STATE_PATH, self, self._rng.fork("quorum"), self)
         self._world.trace(f"start {self.node_id}")
         self.say(f"started, epoch {election.leader_epoch}, log end {log.end_offset}, snapshot {log.snapshot_id}")
         self._checks.started(self)
         self.step(self.quorum.start)
-        for action in self.on_restart:
-            action()
+        self.on_restart()
 
     def kill(self) -> None:
         """The process ends (SIGKILL): what it wrote stays, and its connections are reset."""
@@ -188,8 +186,7 @@ class QuorumNode:
             self._network.power_lost(self.party)
         self.requests.end()
         self._served.clear()
-        for action in self.on_end:
-            action()
+        self.on_end()
 
     def close(self) -> None:
         if self._jobs is not None:
@@ -280,9 +277,6 @@ class QuorumNode:
                 self.say(f"{effect.level} {effect.event} {effect.fields}")
         self._checks.stepped(self)
         self._wake()
-
-    def _emit(self, effect: events.Effect) -> None:
-        self._effects.append(effect)
 
     def _wake(self) -> None:
         due_ms = self._timers.next_due()

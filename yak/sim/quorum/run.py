@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from yak.ids import NodeId
@@ -70,12 +71,12 @@ class QuorumRun:
 
     def _burst(self, node: QuorumNode, count: int) -> None:
         for _ in range(count):
-            self._caller.call(node, _COMMAND, lambda _outcome: None)
+            self._call(node, _COMMAND)
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
         for node in self.nodes.values():
-            self.world.after(self._rng.between(0, 30_000), lambda node=node: self._start(node))  # type: ignore[misc]
+            self.world.after(self._rng.between(0, 30_000), partial(self._start, node))
         self.faults.schedule()
         self._run_for(self.draws.faults_ms * 1000 + self._rng.between(100_000, 1_000_000))
         self.faults.end()
@@ -94,10 +95,10 @@ class QuorumRun:
                 continue
             self.counts["leaders deposed"] += 1
             for _ in range(4):
-                self.world.after(self._rng.between(0, 1_000_000), lambda node=node: self._read(node))  # type: ignore[misc]
+                self.world.after(self._rng.between(0, 1_000_000), partial(self._call, node, _READ))
 
-    def _read(self, node: QuorumNode) -> None:
-        self._caller.call(node, _READ, lambda _outcome: None)
+    def _call(self, node: QuorumNode, request: StoreRequest) -> None:
+        self._caller.call(node, request, lambda _outcome: None)
 
     def _run_for(self, duration_us: int) -> None:
         self.world.run_for(duration_us, events_max=EVENTS_MAX)
@@ -112,18 +113,19 @@ class QuorumRun:
         for client in self.clients:
             client.is_over = True
         deadline_us = self.world.now_us + _CALM_US
-        while not self._is_calm():
-            if self.world.now_us >= deadline_us:
-                self._forfeit_or_fail()
-                return
-            self._run_for(100_000)
-        self._command("the first")
+        if not self._becomes_calm(deadline_us):
+            self._forfeit_or_fail()
+            return
+        self._command()
         self._disturb()
-        while not self._is_calm():
-            if self.world.now_us >= deadline_us + _CALM_US:
-                raise QuorumViolation("Liveness", "the quorum does not become calm after one node's links were cut")
-            self._run_for(100_000)
+        if not self._becomes_calm(deadline_us + _CALM_US):
+            raise QuorumViolation("Liveness", "the quorum does not become calm after one node's links were cut")
         self.checks.final(list(self.nodes.values()))
+
+    def _becomes_calm(self, deadline_us: int) -> bool:
+        while not (is_calm := self._is_calm()) and self.world.now_us < deadline_us:
+            self._run_for(100_000)
+        return is_calm
 
     def _leader(self) -> QuorumNode | None:
         leads = [node for node in self.nodes.values() if node.quorum is not None and node.quorum.is_ready_leader]
@@ -166,7 +168,7 @@ class QuorumRun:
             f" committed {quorum.high_watermark}, applied {quorum.applied_offset}, voters {quorum.voters.node_ids}"
         )
 
-    def _command(self, which: str) -> None:
+    def _command(self) -> None:
         """A new command and a read succeed."""
         leader = self._leader()
         assert leader is not None
@@ -182,7 +184,7 @@ class QuorumRun:
                     self._caller.call(leader, request, outcomes.append)
                 self._run_for(50_000)
             if not outcomes or outcomes[-1] is None:
-                raise QuorumViolation("Liveness", f"{which} {request.script} without faults is not answered")
+                raise QuorumViolation("Liveness", f"{request.script} without faults is not answered")
 
     def _disturb(self) -> None:
         """A voter without a way to the leader does not depose it (KIP-996): the others still follow."""
