@@ -58,11 +58,9 @@ def nothing_passed_over(history: History, logs: Mapping[str, KnownLog]) -> Itera
                 for name, offset in commit.offsets.items():
                     committed[name] = max(committed.get(name, 0), offset)
         for name, end in committed.items():
-            seen, log = read.get(name, set()), logs.get(name)
+            seen, log = read.get(name, set()), logs.get(name, KnownLog(name))
             first = history.first_offsets.get(name, 0)
-            for offset in log.visible if log is not None else ():
-                if log is not None and offset in log.taken:
-                    continue
-                if first <= offset < end and offset not in seen:
+            for offset in log.visible:
+                if first <= offset < end and offset not in seen and offset not in log.taken:
                     text = f"{group} committed {end}, and no member read {offset}"
-                    yield Anomaly(Kind.GROUP_SKIP, name, text, offset, log.at[offset] if log else None)
+                    yield Anomaly(Kind.GROUP_SKIP, name, text, offset, log.at[offset])

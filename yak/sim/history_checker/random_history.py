@@ -30,12 +30,6 @@ class HistorySettings:
 
 
 @dataclass(slots=True)
-class _Txn:
-    number: int
-    values: list[tuple[str, int]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Cluster:
     """One log per partition, and the offsets of one group."""
 
@@ -139,24 +133,25 @@ class Maker:
         if reads and not inputs:
             return
         number, self._next_txn = self._next_txn, self._next_txn + 1
-        cluster, txn = self._cluster, _Txn(number)
+        cluster = self._cluster
+        sent: dict[int, str] = {}
         for _ in range(len(self._last_runs[0].values) if reads else self._rng.between(1, 4)):
             name = self._rng.choice(self._names)
             cluster.open_at.setdefault(name, {}).setdefault(number, len(cluster.logs[name]))
             value = self._append(producer, name, Outcome.OK, number)
             cluster.hidden.add(value)
-            txn.values.append((name, value))
+            sent[value] = name
             if self._settings.readers and self._rng.chance(50):
                 self._poll("reader-0", self._names)
         drawn = self._rng.below(100)
         outcome = Outcome.OK if drawn < 70 else Outcome.FAIL if drawn < 85 else Outcome.INFO
         took_effect = outcome is Outcome.OK or (outcome is Outcome.INFO and self._rng.chance(50))
         requested = self._tick()
-        for name in dict.fromkeys(name for name, _ in txn.values):
+        for name in dict.fromkeys(sent.values()):
             cluster.logs[name].append(_MARKER)
             del cluster.open_at[name][number]
         if took_effect:
-            cluster.hidden.difference_update(value for _, value in txn.values)
+            cluster.hidden.difference_update(sent)
         if inputs:
             self.history.add(Commit("worker", WORKERS, requested, self._tick(), outcome, dict(inputs)))
         self.history.add(Txn(number, f"producer-{producer}", requested, self._tick(), outcome))

@@ -51,12 +51,7 @@ def losses(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
 def order_of_producers(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomaly]:
     """`nonmonotonic-send`: acknowledged records of one producer are stored in the order in which it sent them."""
     last: dict[tuple[str, str], tuple[Offset, Send]] = {}
-    for send in history.sends:
-        if send.outcome is not Outcome.OK:
-            continue
-        offset = _offset(send, logs)
-        if offset is None:
-            continue
+    for send, offset in _placed(history, logs):
         key = (send.process, send.partition)
         before = last.get(key)
         if before is not None and offset <= before[0] and send.value != before[1].value:
@@ -72,12 +67,8 @@ def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[An
     A log is appended to at its end, and a new leader's log has everything ever acknowledged.
     """
     of_partition: dict[str, list[tuple[float, float, Offset, Send]]] = {}
-    for send in history.sends:
-        if send.outcome is not Outcome.OK:
-            continue
-        offset = _offset(send, logs)
-        if offset is not None:
-            of_partition.setdefault(send.partition, []).append((send.invoked, send.ended, offset, send))
+    for send, offset in _placed(history, logs):
+        of_partition.setdefault(send.partition, []).append((send.invoked, send.ended, offset, send))
     for found in of_partition.values():
         by_start = sorted(found, key=lambda each: each[0])
         by_end = sorted(found, key=lambda each: each[1])
@@ -90,8 +81,13 @@ def order_in_time(history: History, logs: Mapping[str, KnownLog]) -> Iterator[An
                 yield _about(Kind.STALE_APPEND, send, f"is before {highest}, acknowledged before it was sent", offset)
 
 
-def _offset(send: Send, logs: Mapping[str, KnownLog]) -> Offset | None:
-    return send.offset if send.offset is not None else logs[send.partition].first_offset.get(send.value)
+def _placed(history: History, logs: Mapping[str, KnownLog]) -> Iterator[tuple[Send, Offset]]:
+    """The acknowledged sends whose offset is known."""
+    for send in history.sends:
+        if send.outcome is Outcome.OK:
+            offset = send.offset if send.offset is not None else logs[send.partition].first_offset.get(send.value)
+            if offset is not None:
+                yield send, offset
 
 
 def _about(kind: Kind, send: Send, text: str, offset: Offset | None) -> Anomaly:

@@ -15,13 +15,10 @@ def wholeness(history: History, logs: Mapping[str, KnownLog]) -> Iterator[Anomal
     """
     if not history.txns:
         return
-    seen: dict[str, set[int]] = {}
+    seen = history.values_read(lambda poll: poll.read_committed)
     ends: dict[str, int] = {}
-    for poll in history.polls():
-        if poll.read_committed:
-            for run in poll.runs:
-                seen.setdefault(run.partition, set()).update(run.values)
-                ends[run.partition] = max(ends.get(run.partition, 0), max(run.offsets, default=-1) + 1)
+    for run in (run for poll in history.polls() if poll.read_committed for run in poll.runs):
+        ends[run.partition] = max(ends.get(run.partition, 0), max(run.offsets, default=-1) + 1)
     sent: dict[int, list[Send]] = {}
     for send in history.sends:
         if send.txn is not None and send.outcome is Outcome.OK:
