@@ -275,9 +275,11 @@ def coordinated_groups(node: SimNode) -> Iterable[tuple[int, GroupsPartition]]:
     return () if node.broker is None else node.broker.group_coordinator.runtime.coordinated.items()
 
 
-def _notified(watchers: Sequence[Watcher], method: str) -> list[Watcher]:
-    """The watchers that do something in this method."""
-    return [each for each in watchers if getattr(type(each), method) is not getattr(Watcher, method)]
+_NOTIFICATIONS: Final = {
+    name: (name,)
+    for name in ("appended", "swapped", "watermark", "log_start", "role", "isr", "stepped", "store_changed")
+} | {name: (name, "may_have_less") for name in ("cut", "reopened", "dropped")}
+"""Each of them, and the methods of a watcher that it reaches."""
 
 
 class History:
@@ -308,23 +310,29 @@ class History:
         self.originals: dict[Key, Originals] = {}
         self.counts: Counter[str] = Counter()
         """What the checks came across, for the run's report."""
-        self.watchers: list[Watcher] = []
-        self._step_watchers: list[Watcher] = []
-        self._coordinator_watchers: list[Watcher] = []
-        self._append_watchers: list[Watcher] = []
-        self._watermark_watchers: list[Watcher] = []
+        self.watch(())
         self._held: dict[NodeId, dict[TopicPartition, Key]] = {}
         self._seen: dict[NodeId, dict[TopicPartition, tuple[Any, ...]]] = {}
         self._last: dict[NodeId, tuple[object, ...]] = {}
         """The last observed state of all a broker's partitions: most steps change nothing of it."""
 
     def watch(self, watchers: Sequence[Watcher]) -> None:
-        self.watchers = list(watchers)
-        stepped = _notified(watchers, "stepped")
-        self._step_watchers = [each for each in stepped if not each.of_coordinators]
-        self._coordinator_watchers = [each for each in stepped if each.of_coordinators]
-        self._append_watchers = _notified(watchers, "appended")
-        self._watermark_watchers = _notified(watchers, "watermark")
+        """Notify these from now on, in this order, where they do something."""
+        self._notified: dict[str, list[Any]] = {
+            name: [
+                getattr(each, name)
+                for each in watchers
+                if any(getattr(type(each), method) is not getattr(Watcher, method) for method in methods)
+            ]
+            for name, methods in _NOTIFICATIONS.items()
+        }
+        stepped = self._notified["stepped"]
+        self._steps = [each for each in stepped if not each.__self__.of_coordinators]
+        self._steps_of_coordinators = [each for each in stepped if each.__self__.of_coordinators]
+
+    def _notify(self, name: str, *arguments: Any) -> None:
+        for notify in self._notified[name]:
+            notify(*arguments)
 
     def observe(self, node: SimNode) -> None:
         """Find what a step of this broker changed."""
@@ -338,11 +346,11 @@ class History:
         if self._last.get(node.node_id) != now:
             self._last[node.node_id] = now
             self._find_changes(node, broker, states, iter(logs))
-        for watcher in self._step_watchers:
-            watcher.stepped(node)
-        if self._coordinator_watchers and broker.group_coordinator.runtime.coordinated:
-            for watcher in self._coordinator_watchers:
-                watcher.stepped(node)
+        for stepped in self._steps:
+            stepped(node)
+        if self._steps_of_coordinators and broker.group_coordinator.runtime.coordinated:
+            for stepped in self._steps_of_coordinators:
+                stepped(node)
 
     def _find_changes(
         self, node: SimNode, broker: Broker, states: list[tuple[Any, ...]], logs: Iterator[tuple[Any, ...]]
@@ -387,25 +395,21 @@ class History:
         copy.high_watermark = partition.high_watermark
         copy.is_leader, copy.leader_epoch = partition.is_leader, partition.leader_epoch
         if role != (copy.is_leader, copy.leader_epoch):
-            for watcher in self.watchers:
-                watcher.role(copy)
+            self._notify("role", copy)
         isr = (partition.isr, partition.pending_isr)
         if isr != copy.isr:
             copy.isr = isr
             if copy.is_leader:
-                for watcher in self.watchers:
-                    watcher.isr(copy)
+                self._notify("isr", copy)
         if watermark != copy.high_watermark:
-            for watcher in self._watermark_watchers:
-                watcher.watermark(copy, watermark)
+            self._notify("watermark", copy, watermark)
 
     def _dropped(self, node_id: NodeId, topic_partition: TopicPartition) -> None:
         key = self._held[node_id].pop(topic_partition)
         self._seen[node_id].pop(topic_partition, None)
         copy = self.copies[key].pop(node_id, None)
         if copy is not None:
-            for watcher in self.watchers:
-                watcher.dropped(copy)
+            self._notify("dropped", copy)
 
     def _log_changed(self, copy: Copy, life: int, log: Log) -> None:
         start, was_known = copy.log_start, copy.log is not None and copy.life == life
@@ -414,8 +418,7 @@ class History:
             removed_unrestored = min(copy.log_start, copy.restored_below)
             copy.sequences_lost_below = max(copy.sequences_lost_below, removed_unrestored)
             self._forget_below_the_start(copy, log)
-            for watcher in self.watchers:
-                watcher.log_start(copy, start if was_known else None)
+            self._notify("log_start", copy, start if was_known else None)
         if copy.log is not log or copy.generation != log.generation:
             same_life = copy.life == life and copy.log is not None
             before, was_here = copy.chain, copy.log is not None or bool(copy.chain.ends)
@@ -425,17 +428,14 @@ class History:
             self._reread(copy, log)
             self._forget_below_the_start(copy, log)
             if was_here and same_life:
-                for watcher in self.watchers:
-                    watcher.cut(copy, before, copy.high_watermark)
+                self._notify("cut", copy, before, copy.high_watermark)
             elif was_here:
-                for watcher in self.watchers:
-                    watcher.reopened(copy, before)
+                self._notify("reopened", copy, before)
         else:
             self._read_appended(copy, log)
         if copy.swaps != log.swaps:
             copy.swaps = log.swaps
-            for watcher in self.watchers:
-                watcher.swapped(copy)
+            self._notify("swapped", copy)
 
     def _log_lost(self, copy: Copy, life: int) -> None:
         """It is missing, damaged or unreachable, and a later log is another one.
@@ -448,9 +448,7 @@ class History:
 
     def _read_appended(self, copy: Copy, log: Log) -> None:
         if log.log_end_offset != copy.chain.end:
-            batches = copy.read_on()
-            for watcher in self._append_watchers:
-                watcher.appended(copy, batches)
+            self._notify("appended", copy, copy.read_on())
 
     def _reread(self, copy: Copy, log: Log) -> None:
         """Read a whole log. Batches below its first segment come from the committed chain, or else from the copy's own.
@@ -478,8 +476,7 @@ class History:
             copy.reread(committed, start)
 
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
-        for watcher in self.watchers:
-            watcher.store_changed(request, outcome)
+        self._notify("store_changed", request, outcome)
 
     def has_lost(self, member: IsrMember) -> bool:
         """Whether a disk lost data in this member's broker epoch or a later one."""
