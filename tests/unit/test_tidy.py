@@ -114,11 +114,11 @@ def test_files_stay_short() -> None:
 
 
 def test_functions_stay_short() -> None:
-    lengths = {
-        f"{name_of(path)}::{name}": lines
-        for path in python_files(*PRODUCT, "packaging", "docs")
-        for name, lines in facts_of(path).functions
-    }
+    lengths: dict[str, int] = {}
+    for path in python_files(*PRODUCT, "packaging", "docs"):
+        for name, lines in facts_of(path).functions:
+            full_name = f"{name_of(path)}::{name}"
+            lengths[full_name] = max(lines, lengths.get(full_name, 0))
     assert too_long(lengths, FUNCTION_LINES_MAX, LONG_FUNCTIONS) == []
 
 

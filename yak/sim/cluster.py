@@ -14,7 +14,7 @@ from yak.sim.history import History
 from yak.sim.network import Network
 from yak.sim.node import DATA_DIRECTORY, PORT, QUORUM_CLUSTER_ID, SimNode
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.store import CommittedStore, MovingStore, SimStore
+from yak.sim.store import CommittedStore, MovingStore, SimStore, committed_part
 from yak.sim.world import World
 
 if TYPE_CHECKING:
@@ -84,15 +84,10 @@ class Cluster:
         """When the store came back from its last outage."""
         self._offset = 0
         for node in self.nodes:
-            self._connect(node)
-        if isinstance(self.store, CommittedStore):
-            self.store.on_call = self._called
-        elif isinstance(self.store, MovingStore):
-            self.store.committed.on_call = self._called
-
-    def _connect(self, node: SimNode) -> None:
-        node.after_step = partial(self.history.observe, node)
-        node.store_line.on_call = self._called
+            node.after_step = partial(self.history.observe, node)
+            node.store_line.on_call = self._called
+        if (committed := committed_part(self.store)) is not None:
+            committed.on_call = self._called
 
     def _called(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         self.calls[f"{request.script} {outcome.code}"] += 1

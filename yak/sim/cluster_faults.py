@@ -7,22 +7,23 @@ topic guarantees nothing then; that partition is *forfeited* (`yak.sim.history`)
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import parse_isr
 from yak.cluster.placement import MACHINE
 from yak.errors import FailStop, StartRefused
-from yak.ids import NodeId
+from yak.ids import NodeId, Offset
 from yak.sim.cluster import CLIENTS, Cluster, first_voters
+from yak.sim.cluster_admin import CHURN
 from yak.sim.cluster_disks import Disks
 from yak.sim.cluster_draws import UNCLEAN
 from yak.sim.cluster_losses import Losses
 from yak.sim.connection_faults import ConnectionFaults
 from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, ProcessEnded
-from yak.sim.history import Copy, Key
+from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
 from yak.sim.node import SimNode
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec, names_in
@@ -99,11 +100,13 @@ def classes_with(brokers: int, metadata: str) -> tuple[str, ...]:
     return tuple(name for name in ALL_CLASSES if name not in _LEFT_OUT[metadata])
 
 
-class ClusterFaults:
+class ClusterFaults(Watcher):
     """Draws faults until their number is reached. `plans` has each topic's guarantees, by name.
 
     `spec` may name the only classes that occur, in place of the seed's draw, and single faults by number. Each fault
     has a random source of its own, so that leaving one out changes the others little.
+
+    It is notified before the checks, which skip forfeited partitions.
     """
 
     def __init__(
@@ -161,9 +164,6 @@ class ClusterFaults:
     def are_over(self) -> bool:
         """Whether no more faults will occur and all have ended."""
         return self._left <= 0 and not self._under_way and all(node.broker for node in self._cluster.nodes)
-
-    def node(self, node_id: NodeId) -> SimNode:
-        return self._cluster.node(node_id)
 
     def start(self) -> None:
         self._cluster.world.say(f"faults: {', '.join(self._classes)}")
@@ -447,19 +447,48 @@ class ClusterFaults:
         self._later(self._rng.between(LONGEST_US // 4, LONGEST_US), end)
         return True
 
-    def truncated(self, copy: Copy) -> None:
-        """A copy was truncated: its broker may lose power soon, or soon after the copy's next append."""
-        self.changed(copy.node, "a truncation")
+    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
+        """The copy's broker may lose power soon, or soon after the copy's next append."""
+        self._changed(copy.node, "a truncation")
         if POWER_AFTER_TRUNCATION in self._armed:
             if self._rng.chance(20):
                 self._lose_power_soon(copy.node)
             else:
                 self._truncated[copy.key, copy.node.node_id] = None
 
-    def appended(self, copy: Copy) -> None:
+    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
+        """The copy's broker may lose power, if it truncated the copy before."""
         if self._truncated and (copy.key, copy.node.node_id) in self._truncated:
             del self._truncated[copy.key, copy.node.node_id]
             self._lose_power_soon(copy.node)
+        if copy.topic_partition.topic == CHURN and len(copy.chain.batches) == len(batches):
+            self._changed(copy.node, "the first append to a new log")
+
+    def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
+        """A change of replicas or of an ISR may have removed the last sound member of an ISR.
+
+        That is a loss by faults when it comes of a reassignment, of damage that a replica found in its log, or of a leader
+        that has ended since: what it knew then was true then.
+        """
+        script, arguments = request.script, request.arguments
+        if script == "register" and (replace := self._at_registration.pop(arguments["node_id"], None)) is not None:
+            # the broker does not know yet that it is registered
+            self._later(self._rng.between(0, 5_000), replace)
+        elif script == "unregister":
+            self.losses.unregistered(arguments["target_id"])
+        is_lawful = script in ("alter_replicas", "leave_isr") or (script == "alter_isr" and self._has_ended(arguments))
+        moved = arguments["partitions"] if is_lawful else ()
+        self.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
+        if script == "elect":
+            self.losses.forfeit_the_unclean(arguments["partitions"])
+            for each in arguments["partitions"]:
+                if each["unclean"]:
+                    self._changed(self._cluster.node(each["leader"]), "an unclean election")
+
+    def _has_ended(self, arguments: dict[str, Any]) -> bool:
+        """Whether the incarnation of a broker that called is gone: the call was executed late."""
+        broker = self._cluster.node(arguments["node_id"]).broker
+        return broker is None or broker.metadata.lifecycle.broker_epoch != arguments["broker_epoch"]
 
     def _lose_power_soon(self, node: SimNode) -> None:
         def lose_power() -> None:
@@ -471,7 +500,7 @@ class ClusterFaults:
     def _soon(self, action: Callable[[], None]) -> None:
         self._later(self._rng.between(0, self._rng.choice((500, 50_000, 2_000_000))), action)
 
-    def changed(self, node: SimNode, what: str) -> None:
+    def _changed(self, node: SimNode, what: str) -> None:
         """A broker changed what a restart reads in another way: it may be killed soon."""
         if KILL_AFTER in self._armed and self._rng.chance(50):
 
@@ -552,11 +581,6 @@ class ClusterFaults:
 
         self._for_a_while(lambda: strike(TRIES_MAX))
         return True
-
-    def registered(self, node_id: NodeId) -> None:
-        """The store has registered a broker, which does not know it yet."""
-        if (action := self._at_registration.pop(node_id, None)) is not None:
-            self._later(self._rng.between(0, 5_000), action)
 
     def _unregister(self, node: SimNode) -> bool:
         """A broker is killed and unregistered, and returns later, perhaps with an empty disk."""

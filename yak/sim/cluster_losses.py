@@ -49,27 +49,26 @@ class Losses:
         """Whether this broker's disk may lose data now; forfeits partitions that lose more than is guaranteed."""
         forfeits: list[Key] = []
         state, history = self._cluster.store.state, self._cluster.history
-        for (topic_id, partition), row in state.partitions.items():
+        for key, row in self._all_rows():
             if node.node_id not in parse_nodes(row["replicas"]):
                 continue
-            key = self._key_of(topic_id, partition)
-            if key is None:
+            if key not in history.copies:
                 # just created: no broker has it yet
                 return False
-            plan = self._plans(state.topics[topic_id]["name"])
+            plan = self._plan(key)
             is_flushed = plan is not None and plan.is_flushed and not wiped
             sound = [each for each in self._sound(key, row, speaks=wiped) if each != node.node_id]
             steady = [each for each in sound if each not in self.failing]
             members = [each.node_id for each in _members(row)]
             others_lost_too = any(each != node.node_id and each not in sound for each in members)
-            if plan is not None and not plan.may_be_lost and others_lost_too and key not in history.forfeited:
+            if self._is_guaranteed(key) and others_lost_too and key not in history.forfeited:
                 # P1 covers one disk at a time: the other replica has to rejoin the ISR first
                 return False
             if key in history.forfeited or steady:
                 continue
             if is_flushed and len(parse_nodes(row["replicas"])) == 1:
                 continue
-            if plan is not None and not plan.may_be_lost:
+            if self._is_guaranteed(key):
                 return False
             forfeits.append(key)
         broker = state.brokers.get(node.node_id)
@@ -92,13 +91,11 @@ class Losses:
         broker = state.brokers.get(node.node_id)
         if broker is None:
             return False
-        for (topic_id, partition), row in state.partitions.items():
+        for key, row in self._all_rows():
             members = _members(row)
-            key = self._key_of(topic_id, partition)
-            plan = self._plans(state.topics[topic_id]["name"])
-            if plan is None or plan.may_be_lost or node.node_id not in [each.node_id for each in members]:
+            if not self._is_guaranteed(key) or node.node_id not in [each.node_id for each in members]:
                 continue
-            if key is None:
+            if key not in history.copies:
                 # just created: live replicas outside the ISR may have more, as far as the cluster knows
                 return False
             if history.rotten.get(key, node.node_id) != node.node_id:
@@ -167,12 +164,14 @@ class Losses:
         may commit without it. No clean leader is left once they report their loss, and an operator decides, as in Kafka.
         """
         for key, row in self._rows():
-            plan = self._plan(key)
             members = {each.node_id for each in _members(row)}
-            is_guaranteed = plan is not None and not plan.may_be_lost
-            if is_guaranteed and len(members) > 1 and self._steady(key, row) == {node.node_id}:
+            if self._is_guaranteed(key) and len(members) > 1 and self._steady(key, row) == {node.node_id}:
                 return False
         return True
+
+    def _all_rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
+        """The store's rows of all partitions."""
+        return ((Key(*place), row) for place, row in self._cluster.store.state.partitions.items())
 
     def _rows(self) -> Iterator[tuple[Key, dict[str, Any]]]:
         """The store's rows of the partitions that brokers have, without the forfeited ones."""
@@ -185,9 +184,10 @@ class Losses:
     def _plan(self, key: Key) -> TopicPlan | None:
         return self._plans(self._cluster.store.state.topics[key.topic_id]["name"])
 
-    def _key_of(self, topic_id: str, partition: int) -> Key | None:
-        key = Key(topic_id, partition)
-        return key if key in self._cluster.history.copies else None
+    def _is_guaranteed(self, key: Key) -> bool:
+        """Whether its topic survives the loss of one disk."""
+        plan = self._plan(key)
+        return plan is not None and not plan.may_be_lost
 
     def _steady(self, key: Key, row: dict[str, Any]) -> set[int]:
         """Sound members that will not report a loss, and whose disks do not fail."""
@@ -195,21 +195,16 @@ class Losses:
 
     def has_sound(self, key: Key) -> bool:
         """Whether an electable replica in its present broker epoch serves, lost nothing, and has no flipped bit."""
-        state = self._cluster.store.state
-        row = state.partitions.get(key)
+        row = self._cluster.store.state.partitions.get(key)
         if row is None or key in self._cluster.history.forfeited:
             return True
-        serving = {
-            (node.node_id, broker["broker_epoch"])
-            for node in self._cluster.nodes
-            if (broker := state.brokers.get(node.node_id)) is not None
-            and node.is_listening
-            and not node.is_paused
-            and broker["state"] == "ACTIVE"
-        }
-        members = _members(row)
         sound = self._sound(key, row)
-        return any(each.node_id in sound and (each.node_id, each.broker_epoch) in serving for each in members)
+        return any(each.node_id in sound and self._serves(each) for each in _members(row))
+
+    def _serves(self, member: IsrMember) -> bool:
+        node, broker = self._cluster.node(member.node_id), self._cluster.store.state.brokers[member.node_id]
+        is_active = broker["state"] == "ACTIVE" and broker["broker_epoch"] == member.broker_epoch
+        return is_active and node.is_listening and not node.is_paused
 
     def is_last(self, key: Key, node: SimNode) -> bool:
         """Whether no other member of ISR or ELR is sound and will report no loss."""
@@ -269,7 +264,7 @@ class Losses:
             plan = self._plan(key)
             if self._is_alone and plan is not None and plan.is_flushed:
                 continue
-            if plan is None or plan.may_be_lost or is_moved:
+            if not self._is_guaranteed(key) or is_moved:
                 history.forfeit(key, "only members that lost something are left")
 
     def forfeit_the_unclean(self, elections: Sequence[dict[str, Any]]) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from yak.cluster.payload import parse_isr, parse_nodes
 from yak.cluster.settings import ClusterSettings
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.ids import Offset, TopicPartition
+from yak.ids import TopicPartition
 from yak.sim.checks.commits_of_members import CommitsOfMembers
 from yak.sim.checks.committed_stays import CommittedStays
 from yak.sim.checks.compaction_keeps_last import CompactionKeepsLast
@@ -36,7 +35,7 @@ from yak.sim.checks.single_leader import SingleLeader
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.churn import ShortLivedWriter, TopicChurn
-from yak.sim.clients import SimConsumer
+from yak.sim.clients import SimConsumer, Stoppable
 from yak.sim.cluster import Cluster
 from yak.sim.cluster_admin import CHURN, Admin
 from yak.sim.cluster_counts import Counts
@@ -57,7 +56,7 @@ from yak.sim.cluster_faults import MACHINE_DEATH, SKEW, ClusterFaults
 from yak.sim.compacted_records import COMPACT, COMPACT_SHORT, COMPACTED
 from yak.sim.deliveries import Deliveries, PartitionDeliveries, Violation
 from yak.sim.groups import Groups
-from yak.sim.history import Chain, Copy, Key, NewBatch, Watcher
+from yak.sim.history import Key, Watcher
 from yak.sim.impostor import Impostor
 from yak.sim.jobs import PAUSES
 from yak.sim.log_mover import LogMover
@@ -102,6 +101,7 @@ _TRANSACTIONAL = (TRANSACTIONS, OUTPUT)
 _WITH_OWN_CLIENTS = (CHURN, UNCLEAN, *_TRANSACTIONAL)
 COUNTS = (8, 30, 60)
 """Numbers of values that a producer sends."""
+WINDOWS = (1, 1, 2, 5)
 PAUSES_US = (20_000, 300_000, 800_000)
 """A producer's longest pause after an acknowledgement: some end before the first fault, others write throughout."""
 READERS_PAUSES_US = (2_000, 300_000)
@@ -120,16 +120,55 @@ class ClusterRun:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        seed, brokers = spec.seed, spec.brokers
         self.world = World()
-        rng = SeededRandom(f"{seed}:{brokers}")
+        rng = SeededRandom(f"{spec.seed}:{spec.brokers}")
         self._rng = rng.fork("run")
         self.session_ms = self._rng.choice((1_500, 3_000, 6_000))
+        self._transactions_rng, entities_rng = spec.random("transactions"), spec.random(ENTITIES)
+        topics, settings = self._draw_topics()
+        has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
+        if has_entities and has_acls:
+            settings |= AUTHORIZED
+        self.cluster = self._draw_cluster(rng, settings)
+        history = self.cluster.history
+        self.view = View(self.cluster, rng.fork("view"))
+        self.recorder = Recorder(self.world)
+        self.deliveries = Deliveries(history, self.view.stored_ids.get, self.recorder)
+        self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
+        self.admin = Admin(self._channel(None), self.deliveries, self.plans, spec.brokers)
+        self.faults.unregister = self.admin.unregister
+        self.entities: EntitiesAdmin | None = None
+        if has_entities and not spec.leaves_out(ENTITIES):
+            self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
+        self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
+        self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
+        self.churn = self._short_lived_topic()
+        self.counts = Counts(self.cluster)
+        self.metadata = MetadataLinear(self.cluster.store)
+        history.watch([self.faults, *self._checks(), self.counts])
+        self.producers: list[SimProducer] = []
+        self.transactional: list[SimTransactionalProducer] = []
+        self.committed_readers: dict[tuple[str, int], SimConsumer] = {}
+        self.committed_reads = CommittedReads(self.deliveries)
+        self.processing: ProcessingGroup | None = None
+        self.probes: list[tuple[str, int, SimProducer]] = []
+        self.sloppy: list[Stoppable] = []
+        """Clients that run until all faults have ended."""
+        self.readers: dict[tuple[str, int], SimConsumer | SimSessionConsumer] = {}
+        self.store_moves: StoreMoves | None = None
+        if isinstance(self.cluster.store, MovingStore):
+            self.store_moves = StoreMoves(Channel(self.view, spec.random("store moves"), None), self.cluster.store)
+            self.cluster.on_call = OneStoreOpen(self.cluster.store).called
+        self._faults_ended_ms = 0
+        self._last_trouble: Callable[[], str | None] = lambda: None
+
+    def _draw_topics(self) -> tuple[list[str], dict[str, str]]:
+        """Draw the plans. Returns the topics that groups may read, and configs of the brokers."""
+        spec, brokers = self.spec, self.spec.brokers
         plans = draw_plans(self._rng, brokers)
         keyed, cleaning = draw_compaction(spec.random("compaction"), is_flushed=plans[CHURN].is_flushed)
         unclean = draw_unclean(spec.random("unclean"), brokers)
         plans |= {plan.name: plan for plan in (*keyed, *unclean)}
-        self._transactions_rng = spec.random("transactions")
         if self._transactions_rng.chance(TRANSACTIONS_PERCENT):
             names = (TRANSACTIONS, OUTPUT) if self._transactions_rng.chance(PROCESSING_PERCENT) else (TRANSACTIONS,)
             for name in names:
@@ -138,6 +177,15 @@ class ClusterRun:
             name: plan.on(brokers) for name, plan in plans.items() if not spec.leaves_out(name) or name == CHURN
         }
         settings = draw_settings(self._rng, brokers) | cleaning
+        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, 3, int(settings["min.insync.replicas"]), False).on(brokers)
+        self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, 3, 2, is_flushed=False).on(brokers)
+        return [name for name in plans if name not in _WITH_OWN_CLIENTS], settings | {
+            "transaction.state.log.num.partitions": "1",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        }
+
+    def _draw_cluster(self, rng: SeededRandom, settings: dict[str, str]) -> Cluster:
+        spec, brokers = self.spec, self.spec.brokers
         lengths = draw_metadata_lengths(spec.random("metadata lengths"))
         cluster_settings = ClusterSettings(
             heartbeat_interval_ms=self.session_ms // 6,
@@ -147,26 +195,15 @@ class ClusterRun:
         )
         if lengths is not None:
             cluster_settings = replace(cluster_settings, trim_every=lengths.trim_every, trim_keeps=lengths.trim_keeps)
-        self.offsets_plan = TopicPlan(OFFSETS_TOPIC, 1, 3, int(settings["min.insync.replicas"]), False).on(brokers)
-        settings |= {
-            "transaction.state.log.num.partitions": "1",
-            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-        }
-        entities_rng = spec.random(ENTITIES)
-        has_entities, has_acls = entities_rng.chance(ENTITIES_PERCENT), entities_rng.chance(50)
-        if has_entities and has_acls:
-            settings |= AUTHORIZED
-        self.transactions_plan = TopicPlan(TRANSACTION_TOPIC, 1, 3, 2, is_flushed=False).on(brokers)
         roles, racks = draw_roles(self._rng, brokers), draw_racks(self._rng, brokers)
         wanted = MACHINE_DEATH in (spec.faults or ())
-        machines = draw_machines(spec.random("machines"), brokers, wanted=wanted)
-        racks = machines or racks
+        racks = draw_machines(spec.random("machines"), brokers, wanted=wanted) or racks
         reads_rng = spec.random(RACK_READERS)
         self._reader_racks = sorted({rack for rack in racks if rack is not None} if reads_rng.chance(60) else ())
         """Racks in which some consumers read; the brokers then name followers to them."""
         if self._reader_racks:
             settings["replica.selector.class"] = RACK_AWARE_SELECTOR
-        self.cluster = Cluster(
+        cluster = Cluster(
             self.world,
             rng,
             size=brokers,
@@ -177,75 +214,43 @@ class ClusterRun:
             metadata=spec.metadata,
             directories=DIRECTORIES[: spec.random("directories").between(1, 2) if brokers == 1 else 1],
         )
-        for node in self.cluster.nodes:
+        for node in cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
-            node.partitions_a_slice = 1
-            node.partitions_a_fetch = 2
+            node.partitions_a_slice, node.partitions_a_fetch = 1, 2
             node.image_records = None if lengths is None else lengths.image_records
             if not spec.leaves_out(PAUSES):
-                node.jobs.pauses = SeededRandom(f"pauses {seed}:{brokers}:{node.node_id}")
-        history = self.cluster.history
-        history.keyed = frozenset((*COMPACTED, OFFSETS_TOPIC, TRANSACTION_TOPIC))
-        self.view = View(self.cluster, rng.fork("view"))
-        self.recorder = Recorder(self.world)
-        self.deliveries = Deliveries(history, self.view.stored_ids.get, self.recorder)
-        self.faults = ClusterFaults(self.cluster, rng.fork("faults"), self._plan_of, spec)
-        self.admin = Admin(self._channel(None), self.deliveries, self.plans, brokers)
-        self.faults.unregister = self.admin.unregister
-        self.entities: EntitiesAdmin | None = None
-        if has_entities and not spec.leaves_out(ENTITIES):
-            self.entities = EntitiesAdmin(Channel(self.view, entities_rng, None), self.deliveries, has_acls=has_acls)
-        topics = [name for name in plans if name not in _WITH_OWN_CLIENTS]
-        self.groups = Groups(self.view, rng.fork("groups"), self.deliveries, topics, spec.leaves_out)
-        self.impostor = Impostor(self.cluster, spec.random("impostor"), self.deliveries)
-        self.churn = self._short_lived_topic()
-        self.counts = Counts(self.cluster)
-        self.metadata = MetadataLinear(self.cluster.store)
-        watchers: list[Watcher] = [
-            _LossWatcher(self.faults),
+                node.jobs.pauses = SeededRandom(f"pauses {spec.seed}:{brokers}:{node.node_id}")
+        cluster.history.keyed = frozenset((*COMPACTED, OFFSETS_TOPIC, TRANSACTION_TOPIC))
+        return cluster
+
+    def _checks(self) -> list[Watcher]:
+        cluster, store, history = self.cluster, self.cluster.store, self.cluster.history
+        checks: list[Watcher] = [
             self.metadata,
-            LeaderInIsr(self.cluster.store),
+            LeaderInIsr(store),
             SingleLeader(),
             CommittedStays(history),
-            ElectableHoldAll(history, self.cluster.store),
-            ReplacedBrokersAreLossy(history, self.cluster.store),
-            StrongIsr(history, self.cluster.store),
+            ElectableHoldAll(history, store),
+            ReplacedBrokersAreLossy(history, store),
+            StrongIsr(history, store),
             WatermarkMonotonic(history),
             EpochCacheSound(history),
             CompactionKeepsLast(history),
-            DamagedReplicasResign(self.cluster),
-            OneReplicaAMachine(self.cluster.store),
+            DamagedReplicasResign(cluster),
+            OneReplicaAMachine(store),
             LoadsRefuseDamage(history),
-            GroupOffsetsStay(self.cluster, self.groups.history),
+            GroupOffsetsStay(cluster, self.groups.history),
             CommitsOfMembers(self.groups.history),
             LogStartSound(
                 history,
-                self.cluster.store,
+                store,
                 lambda topic: topic in (SHORT, COMPACT_SHORT),
                 lambda place: self.deliveries.of(*place).delete_before,
             ),
             MarkersFollowDecisions(history),
-            OutageFencesNoBroker(self.cluster, cluster_settings.patience_ms),
-            self.counts,
+            OutageFencesNoBroker(cluster, cluster.nodes[0].cluster_settings.patience_ms),
         ]
-        if brokers == 1:
-            watchers += [OffsetsContiguous(), RestartKeepsRecords()]
-        history.watch(watchers)
-        self.producers: list[SimProducer] = []
-        self.transactional: list[SimTransactionalProducer] = []
-        self.committed_readers: dict[tuple[str, int], SimConsumer] = {}
-        self.committed_reads = CommittedReads(self.deliveries)
-        self.processing: ProcessingGroup | None = None
-        self.probes: list[tuple[str, int, SimProducer]] = []
-        self.sloppy: list[SloppyWriter | RecordsDeleter | OffsetsProber | ShortLivedWriter] = []
-        """Clients that run until all faults have ended."""
-        self.readers: dict[tuple[str, int], SimConsumer | SimSessionConsumer] = {}
-        self.store_moves: StoreMoves | None = None
-        if isinstance(self.cluster.store, MovingStore):
-            self.store_moves = StoreMoves(Channel(self.view, spec.random("store moves"), None), self.cluster.store)
-            self.cluster.on_call = OneStoreOpen(self.cluster.store).called
-        self._faults_ended_ms = 0
-        self._last_trouble: Callable[[], str | None] = lambda: None
+        return checks + [OffsetsContiguous(), RestartKeepsRecords()] if self.spec.brokers == 1 else checks
 
     def go(self) -> SeedReport:
         """Run to the end. Raises the first violation."""
@@ -332,7 +337,8 @@ class ClusterRun:
                 self._consume_in_session(plan, sessions_rng)
             for partition in range(plan.partitions):
                 for _ in range(self._rng.choice((1, 1, 2))):
-                    producer = self._producer(plan.name, partition, self.spec.count(self._rng.choice(COUNTS)))
+                    count, place = self.spec.count(self._rng.choice(COUNTS)), (plan.name, partition)
+                    producer = self._producer(place, count, self._channel(place), self._rng)
                     begin_us = self._rng.between(0, 50_000)
                     if self.spec.has_producer(len(self.producers)):
                         self.producers.append(producer)
@@ -384,15 +390,8 @@ class ClusterRun:
         """Two producers throughout the faults, one of which never sends again."""
         rng, place = self.spec.random("unclean clients"), (UNCLEAN, 0)
         number = len(self.producers)
-        producer = SimProducer(
-            Channel(self.view, rng.fork("producer"), place),
-            self.deliveries,
-            number,
-            *place,
-            count=self.spec.count(rng.choice(COUNTS)),
-            window=rng.choice((1, 5)),
-            pause_us=rng.choice(PAUSES_US),
-        )
+        channel = Channel(self.view, rng.fork("producer"), place)
+        producer = self._producer(place, self.spec.count(rng.choice(COUNTS)), channel, rng, windows=(1, 5))
         if self.spec.has_producer(number):
             self.producers.append(producer)
             producer.start()
@@ -516,34 +515,24 @@ class ClusterRun:
         self.sloppy.append(deleter)
         deleter.start()
 
-    def _producer(self, topic: str, partition: int, count: int) -> SimProducer:
-        return SimProducer(
-            self._channel((topic, partition)),
-            self.deliveries,
-            len(self.producers) + len(self.probes),
-            topic,
-            partition,
-            count=count,
-            window=self._rng.choice((1, 1, 2, 5)),
-            pause_us=self._rng.choice(PAUSES_US),
-        )
+    def _producer(
+        self, place: tuple[str, int], count: int, channel: Channel, rng: SeededRandom, windows: Sequence[int] = WINDOWS
+    ) -> SimProducer:
+        number, window = len(self.producers) + len(self.probes), rng.choice(windows)
+        pause_us = rng.choice(PAUSES_US)
+        return SimProducer(channel, self.deliveries, number, *place, count=count, window=window, pause_us=pause_us)
 
     # ----------------------------------------------------------------------------------------------- the end
 
     def _end_faults(self) -> None:
         """End all faults; from now on the cluster has to recover."""
         self.world.say("all faults have ended")
-        self.admin.stop()
-        if self.entities is not None:
-            self.entities.stop()
-        self.impostor.stop()
         self.groups.end_faults()
         if self.store_moves is not None:
             self.store_moves.settle()
-        for transactional in self.transactional:
-            transactional.stop()
-        for writer in self.sloppy:
-            writer.stop()
+        for client in (self.admin, self.entities, self.impostor, *self.transactional, *self.sloppy):
+            if client is not None:
+                client.stop()
         self.faults.losses.forfeit_the_never_made()
         self._faults_ended_ms = self.world.now_ms
         state = self.cluster.store.state
@@ -552,7 +541,8 @@ class ClusterRun:
             if name not in (CHURN, OFFSETS_TOPIC, TRANSACTION_TOPIC, *_TRANSACTIONAL) and not self._is_given_up(
                 topic_id, partition
             ):
-                producer = self._producer(name, partition, 1)
+                place = name, partition
+                producer = self._producer(place, 1, self._channel(place), self._rng)
                 self.probes.append((name, partition, producer))
                 producer.start()
                 if (name, partition) not in self.readers:
@@ -647,7 +637,7 @@ class ClusterRun:
             yield partial(self._sync_trouble, place)
         yield self._open_transaction
         yield self._retention_trouble
-        yield self._group_trouble
+        yield self.groups.trouble
 
     def _sending_trouble(self, producer: SimProducer) -> str | None:
         if producer.is_done or not self.deliveries.promises(*producer.target):
@@ -680,49 +670,3 @@ class ClusterRun:
                 if surplus > 0 and is_closed and key not in self.cluster.history.forfeited:
                     return f"{copy} keeps {surplus} bytes more than its retention"
         return None
-
-    def _group_trouble(self) -> str | None:
-        trouble = self.groups.trouble()
-        return None if trouble is None else f"(L3) {trouble}"
-
-
-class _LossWatcher(Watcher):
-    """Runs before all checks, since they skip forfeited partitions."""
-
-    def __init__(self, faults: ClusterFaults) -> None:
-        self._faults = faults
-
-    def store_changed(self, request: Any, outcome: Any) -> None:  # noqa: ARG002
-        """A change of replicas or of an ISR may have removed the last sound member of an ISR.
-
-        That is a loss by faults when it comes of a reassignment, of damage that a replica found in its log, or of a leader
-        that has ended since: what it knew then was true then.
-        """
-        script = request.script
-        if script == "register":
-            self._faults.registered(request.arguments["node_id"])
-        elif script == "unregister":
-            self._faults.losses.unregistered(request.arguments["target_id"])
-        is_lawful = script in ("alter_replicas", "leave_isr") or (script == "alter_isr" and self._has_ended(request))
-        moved = request.arguments["partitions"] if is_lawful else ()
-        self._faults.losses.forfeit_the_unsound({(each["topic_id"], each["partition"]) for each in moved})
-        if request.script == "elect":
-            self._faults.losses.forfeit_the_unclean(request.arguments["partitions"])
-            for each in request.arguments["partitions"]:
-                if each["unclean"]:
-                    self._faults.changed(self._faults.node(each["leader"]), "an unclean election")
-
-    def _has_ended(self, request: Any) -> bool:
-        """Whether the incarnation of a broker that called is gone: the call was executed late."""
-        broker = self._faults.node(request.arguments["node_id"]).broker
-        return broker is None or broker.metadata.lifecycle.broker_epoch != request.arguments["broker_epoch"]
-
-    def cut(self, copy: Copy, before: Chain, high_watermark: Offset) -> None:  # noqa: ARG002
-        """Its broker may lose power."""
-        self._faults.truncated(copy)
-
-    def appended(self, copy: Copy, batches: Sequence[NewBatch]) -> None:
-        """Its broker may lose power, if it truncated the copy before."""
-        self._faults.appended(copy)
-        if copy.topic_partition.topic == CHURN and len(copy.chain.batches) == len(batches):
-            self._faults.changed(copy.node, "the first append to a new log")

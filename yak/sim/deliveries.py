@@ -155,10 +155,6 @@ class Deliveries:
         self.count("acknowledged", len(values))
         self._is_committed(topic, partition, base_offset + len(values) - 1, "acknowledged")
 
-    def refused(self, error: str) -> None:
-        """The broker refused a batch with a retriable error."""
-        self.count(f"refused {error}")
-
     def refused_for_good(self, values: list[bytes]) -> None:
         """The values were certainly not appended, and their producer does not send them again."""
         self.recorder.refused(values)

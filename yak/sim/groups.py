@@ -209,5 +209,5 @@ class Groups:
                     ends[place] = chain.end
             found = group.trouble(ends)
             if found is not None:
-                return found
+                return f"(L3) {found}"
         return None

@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 
 from yak.cluster.payload import parse_isr
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, PROOF_BYTES, Hello, Incarnation
+from yak.sim.clients import Stoppable
 from yak.sim.deliveries import Violation
 from yak.sim.routing import Connection
 
@@ -31,7 +32,7 @@ PERCENT = 40
 """The percentage of seeds that have one."""
 
 
-class Impostor:
+class Impostor(Stoppable):
     """Sends a fetch at the leader's log end offset now and then; if accepted, it would commit unreplicated records."""
 
     def __init__(self, cluster: Cluster, rng: SeededRandom, deliveries: Deliveries) -> None:
@@ -44,9 +45,6 @@ class Impostor:
     def start(self) -> None:
         if not self._is_stopped:
             self._cluster.world.after(self._rng.between(1_000, self._pause_us), self._work)
-
-    def stop(self) -> None:
-        self._is_stopped = True
 
     def _work(self) -> None:
         found = self._targets()

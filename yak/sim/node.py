@@ -36,7 +36,7 @@ from yak.sim.peers import Peers
 from yak.sim.planted_bugs import PlantedBugs
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.step_probe import StepProbe
-from yak.sim.store import CommittedStore, MovingStore
+from yak.sim.store import CommittedStore, MovingStore, committed_part
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
 from yak.storage.log_store import LogStore
@@ -126,7 +126,7 @@ class SimNode:
         self.after_step: Callable[[], None] = lambda: None
         self.cluster_settings = cluster_settings
         redis = store.redis if isinstance(store, MovingStore) else store
-        self._quorum_store = _quorum_store_of(store)
+        self._quorum_store = committed_part(store)
         # with a quorum alone it is not started
         self.store_line = StoreLine(world, rng, cast("SimStore", redis), self.post, party=self.party, network=network)
         self._rng = rng
@@ -543,11 +543,6 @@ class SimNode:
                 self.enter(action)
 
         self.world.after(delay_us, happen)
-
-
-def _quorum_store_of(store: SimStore | CommittedStore | MovingStore) -> CommittedStore | None:
-    committed = store.committed if isinstance(store, MovingStore) else store
-    return committed if isinstance(committed, CommittedStore) else None
 
 
 def _joined(parts: list[Part]) -> bytes:

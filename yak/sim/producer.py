@@ -166,5 +166,5 @@ class SimProducer:
             self._producer = None
             self._unacked = []
         else:
-            self._deliveries.refused(ErrorCode(result.error_code).name)
+            self._deliveries.count(f"refused {ErrorCode(result.error_code).name}")
         self._halt()

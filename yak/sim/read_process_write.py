@@ -129,7 +129,7 @@ class _Processor(SimTransactionalProducer):
     @property
     def is_free(self) -> bool:
         """Whether it has its producer id and no transaction."""
-        return self._is_ready and self._job is None and not self.is_stopped
+        return self._is_ready and self._job is None and not self._is_stopped
 
     def process(self, job: _Job) -> None:
         """Write the outputs of these inputs and commit their offsets."""
@@ -266,10 +266,10 @@ class _Processor(SimTransactionalProducer):
         self._is_ready = False
 
     def _after(self, wait_us: int, then: Any) -> None:
-        super()._after(wait_us, lambda: None if self.is_stopped else then())
+        super()._after(wait_us, lambda: None if self._is_stopped else then())
 
     def _ask(self, api_key: int, version: int, fields: Fields, done: Any) -> None:
-        super()._ask(api_key, version, fields, lambda answer: None if self.is_stopped else done(answer))
+        super()._ask(api_key, version, fields, lambda answer: None if self._is_stopped else done(answer))
 
 
 class _Inputs(ReadRecorder):

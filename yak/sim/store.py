@@ -225,3 +225,9 @@ class MovingStore:
 
     def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
         return (self.committed if self.is_in_quorum else self.redis).records_after(offset, limit)
+
+
+def committed_part(store: SimStore | CommittedStore | MovingStore) -> CommittedStore | None:
+    """The committed state of the brokers' quorum; None with the simulated Redis alone."""
+    committed = store.committed if isinstance(store, MovingStore) else store
+    return committed if isinstance(committed, CommittedStore) else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from yak.sim.clients import RETRY_US
+from yak.sim.clients import RETRY_US, Stoppable
 from yak.sim.compacted_records import COMPACT, batch_for
 from yak.sim.deliveries import Deliveries
 from yak.sim.group_wire import CoordinatorLink
@@ -38,7 +38,7 @@ FATAL = frozenset(
 """Errors after which the producer gives up its transaction and initializes again."""
 
 
-class SimTransactionalProducer:
+class SimTransactionalProducer(Stoppable):
     """Writes one transaction after the other until it is stopped."""
 
     topic = TRANSACTIONS
@@ -56,7 +56,6 @@ class SimTransactionalProducer:
         pause_us: int,
         writes_compacted: bool = False,
     ) -> None:
-        self.is_stopped = False
         self._rng, self._deliveries, self._name = rng, deliveries, name
         self._world = view.cluster.world
         self._transactional_id, self._timeout_ms, self._pause_us = transactional_id, timeout_ms, pause_us
@@ -78,10 +77,6 @@ class SimTransactionalProducer:
         fields = init_producer_id_fields(self._transactional_id, timeout_ms=self._timeout_ms)
         self._ask(INIT_PRODUCER_ID, 4, fields, self._on_id)
 
-    def stop(self) -> None:
-        """Begin no more transactions."""
-        self.is_stopped = True
-
     # -------------------------------------------------------------------------------------------- the transaction
 
     def _on_id(self, answer: Any | None) -> None:
@@ -93,7 +88,7 @@ class SimTransactionalProducer:
         self._begin()
 
     def _begin(self) -> None:
-        if self.is_stopped:
+        if self._is_stopped:
             return
         self._ending = self._deliveries.recorder.begins(self._name)
         self._is_commit = self._rng.chance(70)
@@ -234,7 +229,7 @@ class SimTransactionalProducer:
         self._deliveries.count("transactions unknown" if is_unknown else "transactions fenced")
         self._ending = None
         self._is_over(Outcome.INFO if is_unknown else Outcome.FAIL)
-        if not self.is_stopped:
+        if not self._is_stopped:
             self._after(self._rng.between(RETRY_US, RETRY_US + self._pause_us), self.start)
 
     # ---------------------------------------------------------------------------------------------- the coordinator
