@@ -107,6 +107,7 @@ FOUND_AT = {
     "quorum-vote-twice": 6,
     "redis-closed-before-commit": 39,
     "redis-open-at-import": 14,
+    "retention-too-early": 8,
     "sequences-not-checked": 2,
     "stale-epoch-append": 39,
     "sync-tried-again": 4,

@@ -67,6 +67,7 @@ def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: i
 
 
 @mutant("retention-of-what-is-not-due", "retention takes what is due only", seeds=20)
+@mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
 @around(Log, "expired_segments")
 def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int) -> Any:
     is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
@@ -114,22 +115,18 @@ mutant("marker-before-decision", "markers follow the committed decision", seeds=
 )
 
 
-@mutant("aborted-index-lost", "recovery finds aborted transactions again", seeds=60)
-@around(Recovery, "_take")
-def _lose_the_index_in_recovery(real: Any, *arguments: Any) -> None:
-    _index_nothing_in(real, *arguments)
-
-
-@mutant("aborted-index-not-copied", "each replica indexes aborted transactions", seeds=20)
-@around(Log, "_note_batch")
-def _index_on_leaders_only(real: Any, *arguments: Any) -> None:
-    _index_nothing_in(real, *arguments)
-
-
 def _index_nothing_in(real: Any, *arguments: Any) -> None:
     with Patches() as inner:
         inner.put(Segment, "add_aborted", lambda *_arguments: None)
         real(*arguments)
+
+
+mutant("aborted-index-lost", "recovery finds aborted transactions again", seeds=60)(
+    around(Recovery, "_take")(_index_nothing_in)
+)
+mutant("aborted-index-not-copied", "each replica indexes aborted transactions", seeds=20)(
+    around(Log, "_note_batch")(_index_nothing_in)
+)
 
 
 mutant("marker-dropped-early", "a marker outlives its records", seeds=60)(

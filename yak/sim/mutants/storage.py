@@ -42,30 +42,25 @@ mutant("follower-acks-unflushed", "with flush.messages=1 a follower syncs first"
 )
 
 
-@mutant("producers-not-copied", "a follower learns the producers' sequences", seeds=40)
-@around(Log, "append_as_follower")
-def _follower_learns_no_producers(real: Any, self: Log, *arguments: Any) -> Any:
-    known = self.producers
-    self.producers = ProducerState()
+def _learn_no_producers(real: Any, self: Log | Recovery, *arguments: Any) -> Any:
+    known, self.producers = self.producers, ProducerState()
     try:
         return real(self, *arguments)
     finally:
         self.producers = known
 
 
-mutant("sequences-not-checked", "an idempotent batch is stored once", seeds=50, brokers=1)(
-    replacement(ProducerState, "check", lambda _self, _header, **_named: None)
+mutant("producers-not-copied", "a follower learns the producers' sequences", seeds=40)(
+    around(Log, "append_as_follower")(_learn_no_producers)
+)
+mutant("producers-lost-in-recovery", "recovery learns the producers' sequences", seeds=40, brokers=1)(
+    around(Recovery, "_take")(_learn_no_producers)
 )
 
 
-@mutant("producers-lost-in-recovery", "recovery learns the producers' sequences", seeds=40, brokers=1)
-@around(Recovery, "_take")
-def _recovery_learns_no_producers(real: Any, self: Recovery, *arguments: Any) -> None:
-    known, self.producers = self.producers, ProducerState()
-    try:
-        real(self, *arguments)
-    finally:
-        self.producers = known
+mutant("sequences-not-checked", "an idempotent batch is stored once", seeds=50, brokers=1)(
+    replacement(ProducerState, "check", lambda _self, _header, **_named: None)
+)
 
 
 mutant(
@@ -107,12 +102,6 @@ mutant(
     seeds=40,
     faults=("kill after", "kill"),
 )(rewritten(LogLoader, "_take_mark", "self.high_watermark = 0\n", "pass\n"))
-
-
-@mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
-@around(Log, "expired_segments")
-def _expire_what_is_not_due(_real: Any, self: Log, _now_ms: int, _mark: int) -> Any:
-    return self.segments[:1] if len(self.segments) > 1 else []
 
 
 mutant("cold-read-empty", "what is not cached is read from disk", seeds=200, brokers=1, faults=("cold cache", "break"))(
