@@ -25,6 +25,8 @@ CLASSES: Final = names_in("""
     kill; kill-in-write; power; power-all; pause; cut; isolate; slow-link; reset; slow-disk; lose-disk;
     change-voters; stop; split-vote; clock; move
 """)
+_OF_PROCESSES: Final = names_in("kill; kill-in-write; pause; stop; split-vote; move")
+"""They strike a node whose process runs."""
 _WEIGHTS: Final = {
     "kill": 3,
     "power": 3,
@@ -81,7 +83,7 @@ class Faults:
         node = self._victim(rng)
         strike: Callable[[QuorumNode, SeededRandom], bool | None] = getattr(self, "_" + name.replace("-", "_"))
         self._world.say(f"fault: {name} of n{node.node_id}")
-        if strike(node, rng) is not False:
+        if (node.quorum is not None or name not in _OF_PROCESSES) and strike(node, rng) is not False:
             self.counts[name] += 1
 
     def _victim(self, rng: SeededRandom) -> QuorumNode:
@@ -122,19 +124,14 @@ class Faults:
         if node.quorum is None:
             node.start()
 
-    def _kill(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        if node.quorum is None:
-            return False
+    def _kill(self, node: QuorumNode, rng: SeededRandom) -> None:
         node.kill()
         self._back_later(node, rng)
-        return None
 
-    def _kill_in_write(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        if node.quorum is None:
-            return False
+    def _kill_in_write(self, node: QuorumNode, rng: SeededRandom) -> None:
+        """The process ends within one of its next writes."""
         node.disk.end_inside(Death(rng, rng.between(0, 6)))
         self._back_later(node, rng)
-        return None
 
     def _power(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         if not node.is_powered:
@@ -150,7 +147,7 @@ class Faults:
                 self._back_later(each, rng)
 
     def _pause(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        if node.quorum is None or node.is_paused:
+        if node.is_paused:
             return False
         node.pause()
         incarnation = node.incarnation
@@ -165,7 +162,7 @@ class Faults:
     def _split_vote(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
         """The node ends in an election with several candidates, and a voter ends as soon as it has voted."""
         others = [other for other in self._nodes.values() if other is not node and other.quorum is not None]
-        if node.quorum is None or len(others) < 2:
+        if len(others) < 2:
             return False
         self._slow_down(self._all_ways(), rng.choice((5_000, 40_000)))
         self._world.after(rng.between(300_000, 1_500_000), lambda: self._slow_down(self._all_ways(), 0))
@@ -180,10 +177,11 @@ class Faults:
                 self._world.after(rng.between(500, 20_000), lambda: self._start(voter))
 
         voter.on_vote = lambda: self._world.after(rng.between(10, 4_000), end)
-        return self._kill(node, rng)
+        self._kill(node, rng)
+        return None
 
     def _stop(self, node: QuorumNode, rng: SeededRandom) -> bool | None:
-        if node.quorum is None or node.is_paused:
+        if node.is_paused:
             return False
         node.stop()
         self._back_later(node, rng)
@@ -310,7 +308,7 @@ class Faults:
         Until then the other voters do not reach it: with two voters, they might need each other for an election.
         """
         is_busy = self._moves or self._administrator.is_changing or self._administrator.lost is not None
-        if node.quorum is None or is_busy or not self._administrator.may_do_without(node):
+        if is_busy or not self._administrator.may_do_without(node):
             return False
         self._moves += 1
         node.kill()
