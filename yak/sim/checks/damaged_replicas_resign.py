@@ -88,7 +88,7 @@ class DamagedReplicasResign(Watcher):
 
     def _may_leave(self, node: SimNode, key: Key) -> bool:
         """Whether another replica can take over, and the broker can reach the store."""
-        row = self._row(key)
+        row = self._cluster.store.state.partitions.get(key)
         if row is None or key in self._cluster.history.forfeited:
             return False
         members = [member.node_id for member in parse_isr(row["isr"])]
@@ -104,10 +104,6 @@ class DamagedReplicasResign(Watcher):
             and not line.slow_us
         )
 
-    def _row(self, key: Key) -> dict[str, Any] | None:
-        row: dict[str, Any] | None = self._cluster.store.state.partitions.get(key)
-        return row
-
     def store_changed(self, request: StoreRequest, outcome: StoreOutcome) -> None:
         """Replicas may have left an ISR, or rejoined it."""
         if request.script == "leave_isr" and outcome.code == "OK":
@@ -115,7 +111,7 @@ class DamagedReplicasResign(Watcher):
             for item in arguments["partitions"]:
                 self._leaves(arguments["node_id"], item)
         for (node_id, key), log in list(self._left.items()):
-            row = self._row(key)
+            row = self._cluster.store.state.partitions.get(key)
             copy = self._cluster.history.copies.get(key, {}).get(node_id)
             if row is None or copy is None or copy.log is not log or not copy.is_held:
                 del self._left[node_id, key]

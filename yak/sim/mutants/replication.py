@@ -17,7 +17,7 @@ from yak.cluster.snapshot import write_snapshot
 from yak.core import jobs
 from yak.core.events import StoreLost
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure
-from yak.metadata_store import brokers, controller, isr, scripts
+from yak.metadata_store import brokers, checks, controller, isr, scripts
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
 from yak.ports.disk import Disk
@@ -272,12 +272,9 @@ def _grow_at_once(real: Any, self: Partition, proposal: IsrProposal) -> None:
 
 @mutant("broker-epoch-ignored-on-return", "an ISR has boots, not brokers (KIP-903)", seeds=60)
 def _any_boot_is_a_member(swaps: Patches) -> None:
-    def is_current(state: Any, member: Any, *states: str) -> bool:
-        broker = state.brokers.get(member.node_id)
-        return broker is not None and broker["state"] in states
-
+    rewritten(checks, "is_current", ' and broker["broker_epoch"] == member.broker_epoch', "")(swaps)
     for module in (isr, controller):
-        swaps.put(module, "is_current", is_current)
+        swaps.put(module, "is_current", checks.is_current)
 
 
 mutant("power-loss-not-told", "a boot that lost its tail leaves ISR and ELR", seeds=60, faults=("power",))(
