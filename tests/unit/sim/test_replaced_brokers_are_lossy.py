@@ -11,21 +11,29 @@ from yak.sim.deliveries import Violation
 UNREGISTER_BROKER = 64
 
 
-def registered(*, lossy_epoch, isr="", elr="", replaced=20):
-    """Broker 1 has registered again after it was replaced."""
+def registered(*, lossy_epoch, isr="", elr="", replaced=20, running="boot 2"):
+    """Broker 1 has registered again, by boot 2, after it was replaced."""
     state = SimpleNamespace(
         brokers={1: {"lossy_epoch": lossy_epoch}},
         topics={"id": {"name": "t"}},
         partitions={("id", 0): {"isr": isr, "elr": elr}},
     )
-    check = ReplacedBrokersAreLossy(SimpleNamespace(replaced={1: replaced}), SimpleNamespace(state=state))
-    check.store_changed(SimpleNamespace(script="register", arguments={"node_id": 1}), None)
+    broker = None if running is None else SimpleNamespace(identity=SimpleNamespace(boot_id=running))
+    history = SimpleNamespace(replaced={1: replaced}, nodes={1: SimpleNamespace(broker=broker)})
+    check = ReplacedBrokersAreLossy(history, SimpleNamespace(state=state))
+    request = SimpleNamespace(script="register", arguments={"node_id": 1, "boot_id": "boot 2"})
+    check.store_changed(request, None)
 
 
 @pytest.mark.parametrize("where", ["isr", "elr"])
 def test_replaced_broker_without_a_loss_is_a_violation_as_a_former_member(where):
     with pytest.raises(Violation, match="I1: broker 1 was replaced after epoch 20, and as a former member of t-0"):
         registered(lossy_epoch=0, **{where: "2@12,1@11"})
+
+
+@pytest.mark.parametrize("running", [None, "boot 3"])
+def test_late_registration_of_a_process_that_had_the_disk_of_before_is_no_violation(running):
+    registered(lossy_epoch=0, isr="2@12,1@11", running=running)
 
 
 def test_loss_after_the_membership_satisfies_the_check():

@@ -28,6 +28,9 @@ class ReplacedBrokersAreLossy(Watcher):
         node_id = request.arguments.get("node_id")
         if request.script != "register" or not isinstance(node_id, int) or node_id not in self._history.replaced:
             return
+        broker = self._history.nodes[node_id].broker
+        if broker is None or broker.identity.boot_id != request.arguments["boot_id"]:
+            return  # a late call of a process that had the disk of before; the next one registers by another boot
         state, replaced = self._store.state, self._history.replaced[node_id]
         lossy_epoch = state.brokers[node_id]["lossy_epoch"]
         for (topic_id, partition), row in state.partitions.items():
