@@ -50,7 +50,7 @@ class BenchDisk(RealDisk):
         """End the process: the page cache survives."""
         while self._locks:
             self._locks.pop().release()
-        self.close()
+        self.pool.close_all()
 
 
 class Steps:
