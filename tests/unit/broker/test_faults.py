@@ -281,7 +281,7 @@ def test_the_logs_are_closed_only_after_the_checkpoint_under_way():
     rig.node.stop()
     rig.run_for(2_000)
     assert not rig.node.disk.exists("/data/.kafka_cleanshutdown"), "closed beside a checkpoint"
-    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: rig.node.broker is None, events_max=50_000)
     rig.node.start()
     rig.run_until_ready()
     assert log_of(rig, "orders").log_end_offset == 6
@@ -295,7 +295,7 @@ def test_a_stop_waits_for_the_flushes_under_way_and_starts_no_other():
     pending = begin_produce(rig, "durable", b"a")
     rig.run_for(20)
     rig.node.stop()
-    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: rig.node.broker is None, events_max=50_000)
     assert not notices(rig, "stop-not-clean")
     rig.run_for(10)
     assert produced(pending).error_code == ErrorCode.none
@@ -315,7 +315,7 @@ def test_a_stop_closes_the_connections_of_clients_before_the_logs():
     rig.run_for(1_000)
     assert rig.node.broker is not None
     assert [each.is_open for each in clients] == [False]
-    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: rig.node.broker is None, events_max=50_000)
     assert rig.node.disk.exists("/data/.kafka_cleanshutdown")
 
 
@@ -328,7 +328,7 @@ def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_d
     rig.run_for(29_500)
     rig.node.jobs.delays_us = {"checkpoint": 3_000_000}
     rig.node.stop()
-    rig.world.run(lambda: rig.node.broker is None, check=lambda: None, events_max=2_000)
+    rig.world.run(lambda: rig.node.broker is None, events_max=2_000)
     assert rig.node.disk.exists("/data/.kafka_cleanshutdown")
 
 

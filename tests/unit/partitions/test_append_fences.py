@@ -82,7 +82,7 @@ def test_append_that_waited_for_its_job_is_refused_by_a_fence(
     acks = ACKS_ALL if fence is shrink else 1
     pending = rig.begin(0, 9, **produce_fields("packed", batch, acks=acks))
     partition = rig.node.broker.partitions[TopicPartition("packed", 0)]
-    rig.world.run(lambda: partition.pending_appends is not None, check=lambda: None, events_max=5_000)
+    rig.world.run(lambda: partition.pending_appends is not None, events_max=5_000)
     fence(rig, partition)
     rig.run_for(100)
     (answer,) = pending.answer.responses[0].partition_responses

@@ -63,7 +63,6 @@ def run_until_compacting(rig: Rig) -> None:
     folder = rig.node.broker.partitions[PLACE].log.path
     rig.world.run(
         lambda: any(name.endswith(".cleaned") for name in rig.node.disk.names(folder)),
-        check=lambda: None,
         events_max=50_000,
     )
 

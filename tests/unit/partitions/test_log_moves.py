@@ -72,7 +72,7 @@ def events(rig):
 
 def run_until(rig, *ends):
     ends = ends or ("replica-moved", "replica-move-failed", "replica-move-cancelled")
-    rig.world.run(lambda: any(each in events(rig) for each in ends), check=lambda: None, events_max=100_000)
+    rig.world.run(lambda: any(each in events(rig) for each in ends), events_max=100_000)
 
 
 def run_while_moving(rig):
@@ -149,7 +149,7 @@ def test_moves_of_logs_of_one_piece_are_throttled_too():
     before_ms = rig.world.now_ms
     for _ in range(3):
         target = move(rig)
-        rig.world.run(lambda target=target: log_of(rig).directory == target, check=lambda: None, events_max=100_000)
+        rig.world.run(lambda target=target: log_of(rig).directory == target, events_max=100_000)
     assert 2 * moved_bytes / 100 * 800 < rig.world.now_ms - before_ms < 2 * moved_bytes / 100 * 1300
 
 
@@ -177,7 +177,7 @@ def test_appends_wait_during_the_log_handover_and_reads_continue():
     rig.node.jobs.delays_us = {"move": 50_000}
     target = move(rig)
     partition = rig.node.broker.partitions[ORDERS]
-    rig.world.run(lambda: partition.is_handed_over, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: partition.is_handed_over, events_max=50_000)
     waiting = [
         rig.begin(0, 9, **produce_fields("orders", record_batch([payload(number)], 1)), client=rig.new_client())
         for number in (20, 21)

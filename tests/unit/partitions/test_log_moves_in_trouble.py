@@ -52,7 +52,7 @@ def test_records_deleted_during_the_hand_over_stay_deleted(power_loss):
     home, partition = log_of(rig).directory, rig.node.broker.partitions[ORDERS]
     rig.node.jobs.delays_us = {"move": 3_000_000}
     move(rig)
-    rig.world.run(lambda: partition.is_handed_over, check=lambda: None, events_max=100_000)
+    rig.world.run(lambda: partition.is_handed_over, events_max=100_000)
     delete_records(rig, 15)
     rig.run_for(2_000)
     # a checkpoint would promise more than the copy holds
@@ -85,7 +85,7 @@ def test_truncation_during_the_copy_leaves_no_aborted_transaction():
         append(rig, build_batch([payload(number)]))
     rig.node.jobs.delays_us = {"move": 20_000}
     target, moves = move(rig), rig.node.broker.log_moves
-    rig.world.run(lambda: moves._move is not None and bool(moves._move.whole), check=lambda: None, events_max=100_000)
+    rig.world.run(lambda: moves._move is not None and bool(moves._move.whole), events_max=100_000)
     assert f"{0:020}.txnindex" in rig.node.disk.names(moves._move.folders.new_path)
     log.lower_recovery_point(2)
     log.truncate_to(2)
@@ -105,7 +105,6 @@ def test_target_that_fails_while_the_log_has_no_name_leaves_the_replica_where_it
     target, broker = move(rig), rig.node.broker
     rig.world.run(
         lambda: broker.log_moves._move is not None and broker.log_moves._move.is_aside,
-        check=lambda: None,
         events_max=100_000,
     )
     broker.log_failures.directory_failed(LogDirectoryFailure(target, OSError(5, "EIO")))

@@ -88,7 +88,7 @@ def test_a_checkpoint_is_gathered_in_slices(monkeypatch):
     for partition in range(5):
         rig.produce("orders", [b"x"] * (partition + 1), partition=partition)
     added.clear()
-    rig.world.run(lambda: len(added) == 5, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: len(added) == 5, events_max=50_000)
     assert [added.count(at_ms) for at_ms in sorted(set(added))] == [2, 2, 1]
     rig.run_for(100)
     assert checkpointed(rig) == {f"orders {partition}": partition + 1 for partition in range(5)}
@@ -102,7 +102,7 @@ def test_checkpoint_requested_while_another_is_gathered_is_written_next(monkeypa
     maintenance = rig.node.broker.maintenance
     maintenance.logs_a_slice = 1
     maintenance.checkpoint_soon()
-    rig.world.run(lambda: maintenance._checkpoint_running, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: maintenance._checkpoint_running, events_max=50_000)
     rig.produce("orders", [b"x"] * 7)
     maintenance.checkpoint_soon()
     rig.run_for(6_000)
@@ -121,7 +121,7 @@ def test_a_checkpoint_that_cannot_remove_a_file_takes_its_directory_offline_and_
 
     directory.begin_checkpoint = fail
     broker.maintenance.checkpoint_soon()
-    rig.world.run(lambda: directory.failure is not None, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: directory.failure is not None, events_max=50_000)
     assert rig.produce("orders", [b"x"]).error_code == 56, "KAFKA_STORAGE_ERROR"
 
 

@@ -211,9 +211,7 @@ def test_stop_between_two_rounds_of_records_begins_no_other(rig, monkeypatch):
     begin_creation(rig, partitions=4 * ROUND)
     broker = rig.node.broker
     loader = broker.metadata_loader
-    rig.world.run(
-        lambda: (loader, "next") in broker.context.timers and loader._queue, check=lambda: None, events_max=50_000
-    )
+    rig.world.run(lambda: (loader, "next") in broker.context.timers and loader._queue, events_max=50_000)
     rig.node.jobs.delays_us = {"checkpoint": 2_000_000}
     begun = []
     monkeypatch.setattr(ImageLog, "append", lambda *_args: begun.append(broker.image.offset))
@@ -227,7 +225,7 @@ def test_stop_while_the_metadata_log_has_no_room_writes_no_more_records(rig):
     rig.node.disk.fail_next("append", errno.ENOSPC, path_contains="__yak_metadata")
     begin_creation(rig)
     loader = rig.node.broker.metadata_loader
-    rig.world.run(lambda: (loader, "persist") in rig.node.broker.context.timers, check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: (loader, "persist") in rig.node.broker.context.timers, events_max=50_000)
     before = rig.node.broker.image.offset
     rig.node.jobs.delays_us = {"checkpoint": 5_000_000}
     rig.node.broker.shutdown._on_left()

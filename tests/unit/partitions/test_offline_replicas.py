@@ -28,7 +28,7 @@ def rig() -> Rig:
     rig.ask(19, 5, **create_fields("half", {}, 1))
     rig.node.jobs.delays_us = {"image": LONG_US}
     store = rig.node.broker.log_store
-    rig.world.run(lambda: store.is_creating(HALF), check=lambda: None, events_max=50_000)
+    rig.world.run(lambda: store.is_creating(HALF), events_max=50_000)
     rig.node.jobs.delays_us = {}
     return rig
 

@@ -11,11 +11,12 @@ def reasons_by_state(rig: Rig | ClusterRig, outage, ms: int) -> dict[LifecycleSt
     """Why the broker is not ready, in each state that it passes in this time."""
     lifecycle, seen = outage._metadata.lifecycle, {}
     end_ms = rig.world.now_ms + ms
-    rig.world.run(
-        lambda: rig.world.now_ms >= end_ms,
-        check=lambda: seen.update({lifecycle.state: seen.get(lifecycle.state) or outage.unready_reason}),
-        events_max=100_000,
-    )
+
+    def is_over() -> bool:
+        seen[lifecycle.state] = seen.get(lifecycle.state) or outage.unready_reason
+        return rig.world.now_ms >= end_ms
+
+    rig.world.run(is_over, events_max=100_000)
     return seen
 
 

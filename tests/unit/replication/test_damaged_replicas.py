@@ -200,15 +200,12 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
     node._arm_timer()
     members: list[list[int]] = []
 
-    def look() -> None:
+    def is_back() -> bool:
         (row,) = (row for key, row in rig.cluster.store.state.partitions.items() if key[0] == str(partition.topic_id))
         members.append([member.node_id for member in parse_isr(row["isr"])])
+        return "replica-resync-started" in rig.events(behind) and members[-1] == [1, 2, 3]
 
-    rig.world.run(
-        lambda: "replica-resync-started" in rig.events(behind) and members[-1] == [1, 2, 3],
-        check=look,
-        events_max=100_000,
-    )
+    rig.world.run(is_back, events_max=100_000)
     left = members.index([each for each in (1, 2, 3) if each != behind])
     # once: with the log that is given up it does not come in again
     assert [behind in each for each in members[left:]] == sorted(behind in each for each in members[left:])
