@@ -417,21 +417,14 @@ class Admin:
 
     def topic_id(self, name: str) -> str:
         """The topic's id as Kafka prints it (base64)."""
-        from confluent_kafka import TopicCollection
-
         what = f'topic "{name}" could not be described'
-        futures = self._ask(what, self.client.describe_topics, TopicCollection([name]))
-        return str(self._wait(futures[name], what).topic_id)
+        return str(self._wait(self._described_topics([name], what)[name], what).topic_id)
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
         """The ids of several topics, without those that do not exist, or whose broker has no ids (Kafka before 2.8)."""
-        from confluent_kafka import TopicCollection
-
-        # librdkafka asks the controller, and looks for a new one only in the answer of Metadata.
-        self.metadata()
         what = "the topics could not be described"
         found: dict[str, str] = {}
-        for name, future in self._ask(what, self.client.describe_topics, TopicCollection(list(names))).items():
+        for name, future in self._described_topics(names, what).items():
             try:
                 topic_id = str(self._wait(future, what).topic_id)
             except YakError as error:
@@ -441,3 +434,12 @@ class Admin:
                 if topic_id != NO_TOPIC_ID:
                     found[name] = topic_id
         return found
+
+    def _described_topics(self, names: Sequence[str], what: str) -> dict[str, Any]:
+        """The futures of librdkafka's descriptions of topics."""
+        from confluent_kafka import TopicCollection
+
+        # librdkafka asks the controller, and looks for a new one only in the answer of Metadata.
+        self.metadata()
+        described: dict[str, Any] = self._ask(what, self.client.describe_topics, TopicCollection(list(names)))
+        return described
