@@ -37,7 +37,7 @@ def small_disk(tmp_path: Path) -> Iterator[OwnDisk]:
     try:
         yield disk
     finally:
-        disk.pool.close_all()
+        disk.close()
 
 
 def test_a_follower_whose_disk_is_full_leaves_the_isr_until_there_is_room(cluster, small_disk, unique_topic):
