@@ -2,8 +2,11 @@
 
 v2: all topics of a group, a top-level error. v5: the leader epoch. v6: flexible. v7: only stable offsets: a partition
 with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT (KIP-447). v8: several groups. v9: members of consumer
-groups (KIP-848). v10: topic ids. Two answers are for clients on librdkafka only, so that they repeat the request: the
-partitions of a retriable error of the group, and the offset of a partition that is not stable.
+groups (KIP-848). v10: topic ids.
+
+Some answers differ from Kafka's, so that clients repeat the request. Before v7 each partition has the error of its group,
+as in v1: aiokafka (0.14, v3) ignores the top-level error, and would begin at `auto.offset.reset`. Clients on librdkafka
+get partitions with a retriable error of the group, and another offset for a partition that is not stable.
 """
 
 from __future__ import annotations
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
 KEY, NAME, VERSIONS = 9, "OffsetFetch", range(1, 11)
 
-_TOP_LEVEL_ERROR_VERSION = 2
 _STABLE_VERSION = 7
 _SEVERAL_GROUPS_VERSION = 8
 _BY_ID_VERSION = 10
@@ -166,7 +168,7 @@ def _group(
     broker: Broker, call: Call, requested: Any, offsets: Offsets, refusal: ErrorCode | None, pace: Pace
 ) -> Generator[None, None, Fields]:
     topics: list[Fields] = []
-    if refusal is not None and call.version >= _TOP_LEVEL_ERROR_VERSION:
+    if refusal is not None and call.version >= _STABLE_VERSION:
         topics = _to_be_retried(call, requested) if refusal in _RETRIED else []
     elif requested.topics is None:
         for name in offsets.topics:
@@ -189,7 +191,7 @@ def _to_be_retried(call: Call, requested: Any) -> list[Fields]:
     After NOT_COORDINATOR librdkafka finds the new coordinator and never repeats the request (its issue 5586), unless a
     partition has UNSTABLE_OFFSET_COMMIT.
     """
-    if call.version < _STABLE_VERSION or requested.topics is None or not is_librdkafka(call.connection.client_software):
+    if requested.topics is None or not is_librdkafka(call.connection.client_software):
         return []
     return [
         {

@@ -121,6 +121,18 @@ def test_a_group_is_only_known_to_the_leader_of_its_partition(rig):
     assert rig.committed() == {("orders", 0): (7, "")}
 
 
+@pytest.mark.parametrize("version", range(1, 7))
+def test_partitions_have_the_error_of_their_group_before_version_7(rig, version):
+    """aiokafka reads no other error: partitions that are missing would have no committed offset."""
+    broker = rig.node.broker
+    rig.commit({("orders", 0): 7})
+    broker.group_coordinator.runtime.coordinated.pop(partition_of("g", 3))
+    answer = rig.ask(9, version, group_id="g", topics=[{"name": "orders", "partition_indexes": [0, 1]}])
+    found = [(each.partition_index, each.committed_offset, each.error_code) for each in answer.topics[0].partitions]
+    assert found == [(0, -1, ErrorCode.not_coordinator), (1, -1, ErrorCode.not_coordinator)]
+    assert getattr(answer, "error_code", ErrorCode.not_coordinator) == ErrorCode.not_coordinator
+
+
 def offsets_replicas(rig: Rig) -> int | None:
     """How many replicas the topic was made with, None while it is refused."""
     answer = rig.ask(FIND, 3, key="g")
