@@ -33,6 +33,6 @@ class NameLookups(trio.abc.HostnameResolver):
         except RuntimeError as error:  # the system starts no thread; as in `run_in_thread`
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
 
-    async def getnameinfo(self, *_: Any) -> Any:
-        """No part of a broker looks up the name of an address."""
-        raise NotImplementedError
+    async def getnameinfo(self, *args: Any) -> Any:
+        """As socket.getnameinfo. Raises OSError."""
+        return await trio.to_thread.run_sync(socket.getnameinfo, *args, abandon_on_cancel=True)

@@ -147,8 +147,8 @@ def test_short_log_is_still_short_after_a_start_without_the_metadata_store():
     assert [rig.replica(each.node_id, "orders").log_end_offset for each in rig.nodes] == [4, 4, 4]
 
 
-@pytest.mark.parametrize("interval_ms", ["500", "60000"])
-def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
+def rig_with_a_short_last_log():
+    """A cluster, and its only node in sync, which does not run and whose log lost its end."""
     rig = flushed_rig()
     last = rig.nodes[rig.leader("orders") - 1]
     for each in rig.nodes:
@@ -157,6 +157,12 @@ def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
     rig.run_until(lambda: rig.info("orders").isr == (last.node_id,))
     last.kill()
     lose_the_end(last, 2)
+    return rig, last
+
+
+@pytest.mark.parametrize("interval_ms", ["500", "60000"])
+def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
+    rig, last = rig_with_a_short_last_log()
     last._settings = last._settings | {"log.flush.offset.checkpoint.interval.ms": interval_ms}
     last.start()
     rig.run_until(lambda: last.is_ready and rig.replica(last.node_id, "orders").is_leader)
@@ -175,14 +181,7 @@ def test_last_replica_in_sync_serves_a_short_log_as_far_as_it_goes(interval_ms):
 
 def test_kill_soon_after_a_short_log_is_served_exposes_no_record_early():
     """The checkpoints have the high watermark and the recovery point of the records that are missing."""
-    rig = flushed_rig()
-    last = rig.nodes[rig.leader("orders") - 1]
-    for each in rig.nodes:
-        if each is not last:
-            each.kill()
-    rig.run_until(lambda: rig.info("orders").isr == (last.node_id,))
-    last.kill()
-    lose_the_end(last, 2)
+    rig, last = rig_with_a_short_last_log()
     last._settings = last._settings | {"min.insync.replicas": "2"}
     last.jobs.delays_us = {"checkpoint": LONG_US}
     last.start()

@@ -254,18 +254,25 @@ async def test_frames_in_records_of_one_byte_are_put_together(known: Identities)
         assert await receive(stream, 16) == frame(b"drop by drop")
 
 
+async def tls_by_hand(
+    known: Identities, stream: trio.SocketStream
+) -> tuple[ssl.SSLObject, ssl.MemoryBIO, ssl.MemoryBIO]:
+    """TLS after its handshake, and its incoming and outgoing bytes: the last message of the handshake is not sent yet."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
+    while True:
+        try:
+            tls.do_handshake()
+            return tls, incoming, outgoing
+        except ssl.SSLWantReadError:
+            await stream.send_all(outgoing.read())
+            incoming.write(await stream.receive_some())
+
+
 async def test_first_request_may_come_with_the_end_of_the_handshake(known: Identities) -> None:
     async with running_tls(known.configs) as (broker, _):
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
         stream = await broker.connect()
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await stream.send_all(outgoing.read())
-                incoming.write(await stream.receive_some())
+        tls, incoming, outgoing = await tls_by_hand(known, stream)
         tls.write(frame(b"at once!"))
         await stream.send_all(outgoing.read())
         received = b""
@@ -301,16 +308,8 @@ async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identiti
 
 async def test_end_in_the_segment_of_the_last_request_is_answered_with_the_end(known: Identities) -> None:
     async with running_tls(known.configs) as (broker, _):
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        tls = trusting(known).wrap_bio(incoming, outgoing, server_hostname="localhost")
         stream = await broker.connect()
-        while True:
-            try:
-                tls.do_handshake()
-                break
-            except ssl.SSLWantReadError:
-                await stream.send_all(outgoing.read())
-                incoming.write(await stream.receive_some())
+        tls, incoming, outgoing = await tls_by_hand(known, stream)
         tls.write(frame(b"the last"))
         with contextlib.suppress(ssl.SSLWantReadError):
             tls.unwrap()
