@@ -166,7 +166,7 @@ def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples: Examp
     examples.run().assert_outcomes(passed=8)
 
 
-def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Examples) -> None:
+def test_quotas_users_acls_and_group_configs_of_a_test_are_not_those_of_the_next(examples: Examples) -> None:
     examples.write(
         test_clients="""
         import pytest
@@ -176,9 +176,11 @@ def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Exa
         from yak.client.acls import create_acls, describe_acls
         from yak.client.admin import Admin
         from yak.client.quotas import alter_quotas, describe_quotas
+        from yak.client.raw_connection import call_once
         from yak.client.users import set_password, user_rows
 
         seen = []
+        GROUP = 32
 
         def test_first(yak_cluster):
             seen.append(yak_cluster.bootstrap)
@@ -192,8 +194,17 @@ def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Exa
             assert describe_quotas(yak_cluster.bootstrap, None, timeout_s=5) == []
             set_password(Admin(yak_cluster.bootstrap), "bob", "secret", ["SCRAM-SHA-256"], 4096)
 
-        def test_no_user(yak_cluster):
+        def test_group_config(yak_cluster):
             assert user_rows(Admin(yak_cluster.bootstrap)) == []
+            configs = [{"name": "consumer.session.timeout.ms", "config_operation": 0, "value": "50000"}]
+            resource = {"resource_type": GROUP, "resource_name": "g", "configs": configs}
+            asked = {"resources": [resource], "validate_only": False}
+            (answer,) = call_once(yak_cluster.bootstrap, (44, 1), asked, "", 5).responses
+            assert not answer.error_code
+
+        def test_no_group_config(yak_cluster):
+            asked = {"resource_types": [GROUP]}
+            assert call_once(yak_cluster.bootstrap, (74, 1), asked, "", 5).config_resources == ()
 
         SECURED = pytest.mark.yak(
             configs={
@@ -229,7 +240,7 @@ def test_quotas_users_and_acls_of_a_test_are_not_those_of_the_next(examples: Exa
             assert yak_cluster.bootstrap == seen[-1]
         """
     )
-    examples.run().assert_outcomes(passed=9)
+    examples.run().assert_outcomes(passed=10)
 
 
 def test_broker_faults_of_a_test_take_effect_and_are_undone_before_the_next_test(examples: Examples) -> None:

@@ -128,6 +128,8 @@ TIMEOUT_SECONDS: Final = 30.0
 _HOST: Final = "127.0.0.1"
 _DYNAMIC: Final = ("broker", "default broker")
 _AUTHORIZER: Final = "authorizer.class.name"
+_LIST_CONFIG_RESOURCES: Final = 74, 1
+_GROUP_RESOURCE: Final = 32
 
 
 class Cluster:
@@ -392,15 +394,20 @@ class Cluster:
         )
 
     def _clients_are_untouched(self) -> bool:
-        """Whether no test left a quota, a user or an ACL, which would slow or refuse the clients of the next test."""
+        """Whether no test left a quota, a user, an ACL, or a group's config: the next test's clients may have the names."""
         from yak.acls.filters import AclFilter
         from yak.client.acls import describe_acls
         from yak.client.quotas import describe_quotas
+        from yak.client.raw_connection import call_once
         from yak.client.users import user_rows
 
         address, configs = self._any(), dict(self.shape.configs)
         with suppress(Unreachable):  # with `as_kafka`, a Kafka that has no such API, and so nothing of a test
             if describe_quotas(address, None, timeout_s=TIMEOUT_SECONDS) or user_rows(self._client()):
+                return False
+            groups = {"resource_types": [_GROUP_RESOURCE]}
+            what = "the groups with configs could not be listed"
+            if call_once(address, _LIST_CONFIG_RESOURCES, groups, what, TIMEOUT_SECONDS).config_resources:
                 return False
         return _AUTHORIZER not in configs or not describe_acls(address, AclFilter(), timeout_s=TIMEOUT_SECONDS)
 

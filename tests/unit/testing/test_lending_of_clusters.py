@@ -148,6 +148,13 @@ def test_the_end_leaves_no_process_and_no_file(stand_in: None) -> None:
     assert not folder.exists()
 
 
+def test_a_guardian_that_ends_late_fails_no_run(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_GUARDIAN_SECONDS", 0.0)
+    session = Session()
+    session.lend(ONE)
+    session.close()
+
+
 def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
