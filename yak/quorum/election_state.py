@@ -12,7 +12,7 @@ from yak.core.context import Context
 from yak.core.events import DisksLost
 from yak.errors import FailStop, LogDirectoryFailure, StartRefused
 from yak.ids import LeaderEpoch, NodeId
-from yak.ports.disk import Disk
+from yak.ports.disk import Disk, DiskFull
 from yak.storage.checkpoints import id_from_text, id_to_text
 
 _DATA_VERSION = 1
@@ -81,6 +81,16 @@ def disk_lost(path: str, error: BaseException) -> DisksLost:
     if not isinstance(error, OSError | LogDirectoryFailure):
         raise FailStop("the metadata quorum's files") from error
     return DisksLost(path, str(error))
+
+
+def may_repeat(context: Context, folder: str, failure: LogDirectoryFailure) -> bool:
+    """Whether a write to the log changed nothing, for want of room. A disk that failed ends the node: what it wrote may be in
+    the file, and later entries would come behind it.
+    """
+    is_full = isinstance(failure.error, DiskFull)
+    if not is_full:
+        context.emit(disk_lost(folder, failure))
+    return is_full
 
 
 class DurableElection:

@@ -29,7 +29,7 @@ from yak.protocol.versions import FETCH
 from yak.quorum.config import QuorumConfig
 from yak.quorum.control_records import ControlType, leader_change, read_control, voters_change
 from yak.quorum.counters import QuorumCounters
-from yak.quorum.election_state import DurableElection, ElectionState, disk_lost
+from yak.quorum.election_state import DurableElection, ElectionState, disk_lost, may_repeat
 from yak.quorum.follower_fetches import WAIT_MS_MAX, FollowerFetches
 from yak.quorum.leader_state import LeaderState, OnOutcome, Read, Respond
 from yak.quorum.raft_log import Entry, RaftLog, SnapshotId
@@ -584,8 +584,9 @@ class Quorum:
             try:
                 self.log.append_fetched(records, self.epoch, self._context.clock.wall_ms)
             except (ProtocolViolation, LogDirectoryFailure) as error:
-                self.say_refused("quorum-records-refused", leader=address.node_id, reason=str(error))
                 is_good = False
+                if isinstance(error, ProtocolViolation) or may_repeat(self._context, self.log.folder, error):
+                    self.say_refused("quorum-records-refused", leader=address.node_id, reason=str(error))
             for entry in self.log.entries(before, self.log.end_offset):
                 self._note_voters(entry)
         self._advance(min(result.high_watermark, self.log.end_offset))
@@ -736,7 +737,8 @@ class Quorum:
         try:
             self.log.append(batch, self.epoch, self._context.clock.wall_ms)
         except LogDirectoryFailure as failure:
-            self._context.notice("error", "quorum-append-failed", reason=str(failure))
+            if may_repeat(self._context, self.log.folder, failure):
+                self._context.notice("error", "quorum-append-failed", reason=str(failure))
             assert self.leader is not None
             self._resign(self.leader)
             return

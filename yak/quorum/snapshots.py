@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure, ProtocolViolation
-from yak.ports.disk import Disk, DiskFull
+from yak.ports.disk import Disk
 from yak.protocol.topic_names import METADATA_TOPIC
-from yak.quorum.election_state import disk_lost
+from yak.quorum.election_state import may_repeat
 from yak.quorum.raft_log import SnapshotId, SnapshotWrite
 from yak.quorum.state_machine import StateMachine, read_snapshot, value_of, write_snapshot
 from yak.quorum.transport import FETCH_SNAPSHOT, Address
@@ -130,7 +130,7 @@ class Snapshots:
             removal = log.snapshot_written(write, self._context.clock.wall_ms, self._first_served())
         except LogDirectoryFailure as failure:
             # the snapshot counts, and the next one drops what this one could not
-            if not self._is_for_want_of_room(failure):
+            if not may_repeat(self._context, log.folder, failure):
                 return
             self._context.notice("warning", "quorum-log-not-trimmed", reason=str(failure))
             removal = None
@@ -138,13 +138,6 @@ class Snapshots:
         if removal is not None:
             self._context.jobs.run("delete", removal, lambda _result, _error: None)
         self._quorum.flush()
-
-    def _is_for_want_of_room(self, failure: LogDirectoryFailure) -> bool:
-        """Whether the log is unchanged, and room may come; a disk that failed ends the node."""
-        is_full = isinstance(failure.error, DiskFull)
-        if not is_full:
-            self._context.emit(disk_lost(self._quorum.log.folder, failure))
-        return is_full
 
     # ------------------------------------------------------------------------------------------------- fetched
 
@@ -214,7 +207,7 @@ class Snapshots:
             try:
                 log.start_at_snapshot(write, self._context.clock.wall_ms)
             except LogDirectoryFailure as failure:
-                if self._is_for_want_of_room(failure):
+                if may_repeat(self._context, log.folder, failure):
                     self._quorum.say_refused("quorum-snapshot-unusable", reason=str(failure))
                     self._fetch_again_in(PAUSE_MS)
                 return

@@ -7,8 +7,9 @@ Any other failure of a read, write or sync takes the log directory offline until
 want of room, because its data may be gone. The broker leaves the ISRs of the directory's partitions
 (`OfflineReplicas.leave`), and halts with its last directory (Kafka's ReplicaManager.handleLogDirFailure).
 
-A voter of the metadata quorum halts if it cannot write its vote or sync its log (`yak/quorum/election_state.py`). A leader of
-the quorum that cannot append resigns, and a snapshot of the quorum is written later.
+A node of the metadata quorum halts if it cannot write its vote or sync its log, or if its disk fails
+(`yak/quorum/election_state.py`). A leader of the quorum without room to append resigns, and a snapshot of the quorum is written
+later.
 """
 
 from __future__ import annotations

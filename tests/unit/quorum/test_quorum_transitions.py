@@ -12,6 +12,7 @@ from tests.unit.quorum.conftest import (
     voter_set,
 )
 from yak.cluster.payload import IsrMember
+from yak.core.events import DisksLost
 from yak.errors import ErrorCode
 from yak.metadata_store.checks import has_all_data
 from yak.protocol.versions import FETCH
@@ -404,6 +405,21 @@ def test_leader_without_room_for_a_record_names_the_followers(node):
     assert register(node) == [None]
     assert node.quorum.leader is None
     assert {request.address.node_id for request in node.take(END_QUORUM_EPOCH)} == {2, 3}
+
+
+def test_failed_disk_under_an_append_ends_the_node(node):
+    """Part of the write may be in the file: entries behind it would be lost at a restart, though others count on them."""
+    node.become_leader(2, 3)
+    node.disk.fail_next("append", errno.EIO)
+    assert register(node) == [None]
+    assert any(isinstance(effect, DisksLost) for effect in node.effects)
+
+
+def test_failed_disk_under_fetched_records_ends_the_node(node):
+    node.follow(2, 1)
+    node.disk.fail_next("append", errno.EIO)
+    node.send_records(node.take(FETCH)[0], log_bytes(1, 1, 1))
+    assert any(isinstance(effect, DisksLost) for effect in node.effects)
 
 
 def test_preferred_candidate_of_a_resigning_leader_elects_at_once(node):
