@@ -93,8 +93,11 @@ class RaftLog:
         """Everything below it is durable: a start leaves nothing unsynced."""
 
     @classmethod
-    def open(cls, disk: Disk, directory: str, now_ms: int) -> RaftLog:
-        """Open the log in `directory`, or create it; waits for the device. Raises StartRefused, OSError."""
+    def open(cls, disk: Disk, directory: str, now_ms: int, *, keeps_written: bool = False) -> RaftLog:
+        """Open the log in `directory`, or create it; waits for the device. Raises StartRefused, OSError.
+
+        `keeps_written`: only the process ended, and the machine did not, so a damaged batch is no incomplete write.
+        """
         folder = f"{directory}/{FOLDER}"
         if not disk.exists(f"{folder}/{PARTITION_METADATA}"):
             disk.make_directory(folder)
@@ -111,6 +114,7 @@ class RaftLog:
             recovery_point=None,
             log_start_offset=None,
             was_clean=False,
+            keeps_written=keeps_written,
             now_ms=now_ms,
         )
         try:

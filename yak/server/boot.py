@@ -1,7 +1,7 @@
 """Open what a broker needs before it serves: data directories, its copy of the metadata, hot message schemas."""
 
 import errno
-import threading
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,14 +65,15 @@ def open_data(
     incomplete tail. Raises StartRefused.
     """
     directories = [path.rstrip("/") or "/" for path in options.data_dirs]
-    metadata = _MetadataCopy(disk, f"{directories[0]}/{METADATA_FOLDER}")
+    metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
+    metadata = functools.cache(functools.partial(_open_metadata, disk, metadata_path))
 
     def config_for(topic: str) -> LogConfig:
-        image = metadata.open()[1]
+        image = metadata()[1]
         return image.log_config(image.topics.get(topic), options.node_id, config.static)
 
     def is_replicated(place: TopicPartition) -> bool:
-        return metadata.open()[1].is_replicated(place)
+        return metadata()[1].is_replicated(place)
 
     try:
         log_store = LogStore.open(
@@ -91,14 +92,13 @@ def open_data(
     except StartRefused as refused:
         raise _naming_the_holder(refused) from refused.__cause__
     try:
-        image_log, image = metadata.open()
+        image_log, image = metadata()
     except StartRefused:
         log_store.leave()
         raise
-    metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
     secret_file = SecretFile(disk, metadata_path)
     try:
-        quorum = _open_quorum(disk, metadata_path, options, secret_file, image, log_store.cluster_id, clock.now_ms())
+        quorum = _open_quorum(disk, metadata_path, options, secret_file, image, log_store, clock.now_ms())
     except (StartRefused, OSError) as error:
         log_store.leave()
         raise error if isinstance(error, StartRefused) else _cannot_open(error, options) from error
@@ -115,7 +115,7 @@ def _open_quorum(
     options: ServeOptions,
     secret_file: SecretFile,
     image: Image,
-    cluster_id: str | None,
+    log_store: LogStore,
     now_ms: int,
 ) -> "OpenedQuorum | None":
     """The quorum's files; None with Redis alone. Raises StartRefused, OSError."""
@@ -124,7 +124,8 @@ def _open_quorum(
     from yak.server.quorum_files import check_not_in_quorum, open_quorum
 
     if options.has_quorum:
-        return open_quorum(disk, path, options, secret_file, image, now_ms, cluster_id or "")
+        stayed_up, cluster_id = log_store.directories[0].machine_stayed_up, log_store.cluster_id or ""
+        return open_quorum(disk, path, options, secret_file, image, now_ms, cluster_id, machine_stayed_up=stayed_up)
     check_not_in_quorum(disk, path, now_ms)
     return None
 
@@ -216,28 +217,17 @@ class LoadProgress:
             self._stream.write(f"loading logs: {done} of {total}\n")
 
 
-class _MetadataCopy:
-    """The copy of the metadata; the first thread that loads a log opens it, once."""
-
-    def __init__(self, disk: RealDisk, path: str) -> None:
-        self._disk = disk
-        self._path = path
-        self._lock = threading.Lock()
-        self._opened: tuple[ImageLog, Image] | None = None
-
-    def open(self) -> tuple[ImageLog, Image]:
-        with self._lock:
-            if self._opened is None:
-                try:
-                    self._opened = ImageLog.open(self._disk, self._path)
-                except (BadRecord, OSError) as error:
-                    raise StartRefused(
-                        "metadata-unreadable",
-                        f"{self._path} cannot be read",
-                        why=f"{error}; nothing was changed",
-                        try_=(f"mv {self._path} {self._path}.old   the broker reads it from the metadata store again",),
-                    ) from error
-            return self._opened
+def _open_metadata(disk: RealDisk, path: str) -> tuple[ImageLog, Image]:
+    """The copy of the metadata. Raises StartRefused."""
+    try:
+        return ImageLog.open(disk, path)
+    except (BadRecord, OSError) as error:
+        raise StartRefused(
+            "metadata-unreadable",
+            f"{path} cannot be read",
+            why=f"{error}; nothing was changed",
+            try_=(f"mv {path} {path}.old   the broker reads it from the metadata store again",),
+        ) from error
 
 
 def _naming_the_holder(refused: StartRefused) -> StartRefused:

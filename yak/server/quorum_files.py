@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from yak.broker.quorum_node import QuorumParts
@@ -57,6 +58,8 @@ def open_quorum(
     image: Image,
     now_ms: int,
     cluster_id_on_disk: str = "",
+    *,
+    machine_stayed_up: bool = False,
 ) -> OpenedQuorum:
     """Open the files in the metadata folder; waits for the device. Raises StartRefused, OSError."""
     is_both, has_log = options.metadata == "both", disk.exists(f"{directory}/{FOLDER}")
@@ -73,7 +76,8 @@ def open_quorum(
         )
     secret = _shared_secret(options, secret_file, directory)
     cluster_id = _cluster_id(options, secret, secret_file, directory, cluster_id_on_disk or image.cluster_id)
-    if is_both and options.voters is None and not (has_log and RaftLog.open(disk, directory, now_ms).end_offset):
+    open_log = partial(RaftLog.open, disk, directory, now_ms, keeps_written=machine_stayed_up)
+    if is_both and options.voters is None and not (has_log and open_log().end_offset):
         raise StartRefused(
             "quorum-voters",
             "--metadata both needs the voters of the metadata quorum",
@@ -84,7 +88,7 @@ def open_quorum(
         disk.make_directory(directory)
         secret_file.write_plan(secret).run(disk)
     state_path = f"{directory}/{_STATE_FILE}"
-    log = RaftLog.open(disk, directory, now_ms)
+    log = open_log()
     _restored(log)
     # a named id that does not follow from the secret is that of a cluster whose metadata are, or were, in Redis
     comes_from_redis = options.joins_cluster and cluster_id != cluster_id_of(secret)

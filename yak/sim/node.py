@@ -267,7 +267,8 @@ class SimNode:
             creates_cluster=not self._has_redis,
         )
         state_path = f"{folder}/quorum-state"
-        log = RaftLog.open(self.disk, folder, self.now_ms)
+        stayed_up = log_store.directories[0].machine_stayed_up
+        log = RaftLog.open(self.disk, folder, self.now_ms, keeps_written=stayed_up)
         return QuorumParts(config, log, ElectionState.read(self.disk, state_path), state_path)
 
     def _set_slices(self, broker: Broker) -> None:

@@ -69,6 +69,28 @@ def test_start_of_a_voter_on_a_full_disk_is_refused_with_the_advice_to_make_room
     assert [advice.split()[0] for advice in refused.value.try_] == ["df"]
 
 
+def test_damaged_entry_of_the_quorum_is_truncated_only_after_the_machine_went_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If the process alone ended, only the last write can be incomplete: the entries behind the damage may be committed."""
+    monkeypatch.setattr(boot, "kernel_boot_id", lambda: "first")
+    start(tmp_path, metadata="raft")
+    raft_log = RaftLog.open(RealDisk(), str(tmp_path / "__yak_metadata"), 1_000)
+    for _ in range(3):
+        raft_log.append(command_batch(StoreRequest("bootstrap", {}), VolatileState(), 1_000), 1, 1_000)
+    [path] = Path(raft_log.folder).glob("*.log")
+    damaged = bytearray(path.read_bytes())
+    damaged[100] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(StartRefused) as refused:
+        start(tmp_path, metadata="raft")
+    assert refused.value.code == "quorum-log-unreadable"
+    assert path.read_bytes() == damaged
+    monkeypatch.setattr(boot, "kernel_boot_id", lambda: "second")
+    start(tmp_path, metadata="raft")
+    assert path.read_bytes() == b""
+
+
 def test_rack_is_part_of_the_broker_identity(tmp_path: Path) -> None:
     _, identity = start(tmp_path, rack="zone-a", role="follower")
     assert (identity.rack, identity.role) == ("zone-a", "follower")  # type: ignore[attr-defined]
