@@ -84,6 +84,8 @@ class Source:
         """Write the checkpoint: the number of rows that this run has settled, from its first row."""
         self.saved_rows = self._skipped + settled
         if self.checkpoint is not None:
+            if self._rejects is not None:
+                self._rejects.keep()
             self.checkpoint.write(self.saved_rows)
 
     def total_rows(self) -> int | None:

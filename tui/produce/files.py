@@ -345,6 +345,7 @@ class FileFeed(Feed):
         assert self._checkpoint is not None
         self._saved_at = time.monotonic()
         try:
+            self.rejects.keep()
             self._checkpoint.write(rows)
         except OSError as error:
             raise YakError(

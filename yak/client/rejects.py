@@ -43,6 +43,7 @@ class Rejects:
             if self._file is None:
                 self._file = self._opened(columns)
             _write(self._file, [reason or row.problem, row.number + 1, row.line or "", *row.cells])
+            self._file.flush()  # whole rows, to which a resumed run appends
         except OSError as error:
             raise YakError(
                 "file",
@@ -60,10 +61,16 @@ class Rejects:
             _write(file, ["reason", "row", "line", *columns])
         return file
 
+    def keep(self) -> None:
+        """Make the rows durable, before a checkpoint counts them as settled. Raises OSError."""
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
+            self._file = None
 
 
 def _write(file: TextIO, cells: Sequence[object]) -> None:

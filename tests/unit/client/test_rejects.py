@@ -36,6 +36,17 @@ def test_resumed_run_appends_to_the_rejects_file_and_a_new_run_overwrites_it(tmp
     assert rows_of(path) == [{"reason": "bad", "row": "1", "line": "", "id": "1"}]
 
 
+def test_bad_row_is_in_the_file_before_the_run_ends(tmp_path):
+    """A run that is killed may have written a checkpoint behind it: no later run would name it."""
+    path = str(tmp_path / "r.csv")
+    rejects = Rejects(path, is_resumed=False)
+    rejects.add(Row(0, None, "bad", ("1",), 0), ("id",))
+    assert rows_of(path) == [{"reason": "bad", "row": "1", "line": "", "id": "1"}]
+    rejects.keep()
+    rejects.close()
+    rejects.keep()
+
+
 def test_no_bad_row_no_file(tmp_path):
     Rejects(str(tmp_path / "r.csv"), is_resumed=False).close()
     assert list(tmp_path.iterdir()) == []
