@@ -101,6 +101,9 @@ class ImageLog:
         image = log._read_snapshot()
         for name in sorted(name for name in disk.names(directory) if name.endswith(_SUFFIX)):
             image = log._read_log(f"{directory}/{name}", image)
+        if log._file is not None:
+            # the process before may have been killed between an append and its sync
+            AppendSync(log._file, directory).run(disk)
         log._last = image.offset
         return log, image
 
@@ -140,11 +143,6 @@ class ImageLog:
         if error is not None:
             self._old_files += plan.old_files
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-
     def _read_snapshot(self) -> Image:
         path = f"{self.directory}/{_SNAPSHOT}"
         if not self._disk.exists(path):
@@ -173,7 +171,6 @@ class ImageLog:
         if good_bytes < len(data):
             self.cut_bytes += len(data) - good_bytes
             file.truncate(good_bytes)
-            file.sync()
         if self._file is not None:
             self._old_files.append(self._file.path)
             self._file.close()

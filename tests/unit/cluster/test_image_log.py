@@ -6,6 +6,8 @@ from yak.cluster.image_log import ImageLog
 from yak.cluster.payload import BadRecord
 from yak.ports.metadata_store import TailedRecord
 from yak.server.disk import RealDisk
+from yak.sim.disk import SimDisk
+from yak.sim.seeded_random import SeededRandom
 
 
 def records(first, count, previous=""):
@@ -32,7 +34,6 @@ def test_image_log_has_its_appended_records_after_a_restart(disk, tmp_path):
     assert image == Image()
     log.append(records(1, 3)).run(disk)
     log.append(records(4, 2)).run(disk)
-    log.close()
     again, image = ImageLog.open(disk, directory)
     assert image == Image().apply_all(records(1, 5))[0]
     assert again.cut_bytes == 0
@@ -44,14 +45,12 @@ def test_torn_tail_is_truncated_wherever_it_is_torn(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)
-    log.close()
     [path] = directory.iterdir()
     whole = path.read_bytes()
     lengths = []
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
         log, image = ImageLog.open(disk, str(directory))
-        log.close()
         assert log.cut_bytes == size - path.stat().st_size
         lengths.append(image.offset)
     assert lengths == sorted(lengths)
@@ -62,18 +61,28 @@ def test_zeros_left_by_a_power_loss_are_a_torn_tail(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)
-    log.close()
     [path] = directory.iterdir()
     path.write_bytes(path.read_bytes() + bytes(100))
     log, image = ImageLog.open(disk, str(directory))
     assert (image.offset, log.cut_bytes) == (3, 100)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_records_that_a_killed_process_left_unsynced_are_durable_once_a_start_has_read_them(seed):
+    disk = SimDisk()
+    log, _image = ImageLog.open(disk, "/data/meta")
+    disk.sync_directory("/data")
+    log.append(records(1, 3))
+    disk.kill()
+    assert ImageLog.open(disk, "/data/meta")[1].offset == 3
+    disk.crash(SeededRandom(seed))
+    assert ImageLog.open(disk, "/data/meta")[1].offset == 3
+
+
 def test_damaged_entry_ends_the_log_and_later_appends_continue_from_there(disk, tmp_path):
     directory = tmp_path / "meta"
     log, _image = ImageLog.open(disk, str(directory))
     log.append(records(1, 3)).run(disk)
-    log.close()
     [path] = directory.iterdir()
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1

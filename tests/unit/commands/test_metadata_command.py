@@ -41,7 +41,6 @@ def directory(tmp_path: Path) -> str:
     disk = RealDisk()
     log, _ = ImageLog.open(disk, str(tmp_path / METADATA_FOLDER))
     log.append(RECORDS).run(disk)
-    log.close()
     return str(tmp_path)
 
 

@@ -38,7 +38,6 @@ def copy(tmp_path):
     disk = RealDisk()
     log, _ = ImageLog.open(disk, str(tmp_path / METADATA_FOLDER))
     log.append(RECORDS).run(disk)
-    log.close()
     return CopySource(str(tmp_path))
 
 
@@ -135,7 +134,6 @@ def test_newest_copy_is_that_of_the_broker_with_the_last_record(copy, tmp_path):
     disk = RealDisk()
     log, _ = ImageLog.open(disk, str(tmp_path / "behind" / METADATA_FOLDER))
     log.append(RECORDS[:2]).run(disk)
-    log.close()
     found = newest_copy([str(tmp_path / "behind"), str(tmp_path), str(tmp_path / "lost")])
     assert found.directory == str(tmp_path)
     with pytest.raises(YakError) as caught:

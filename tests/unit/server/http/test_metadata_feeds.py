@@ -64,7 +64,6 @@ def make(tmp_path, monkeypatch):
             log.compaction(Image().apply_all(records(snapshot_at))[0]).run(disk)
         if copied:
             log.append(copied).run(disk)
-        log.close()
         broker = SimpleNamespace(
             image=Image().apply_all(records())[0],
             log_store=SimpleNamespace(directories=[SimpleNamespace(path=str(tmp_path))]),
