@@ -325,10 +325,11 @@ class LocalReplicas:
                 continue
             if name not in configs:
                 configs[name] = self._offline_replicas.log_config(topic)
-            had_no_gap = log.cleaned_offset is None
+            was_compacted = log.config.is_compacted
             log.update_config(configs[name])
             self._emit(partition, PartitionEvent.CONFIG_CHANGED)
-            if had_no_gap and log.cleaned_offset is not None:
+            if was_compacted and not log.config.is_compacted:
+                # the checkpoint may lack gaps that a round of compaction left, or that a leader's did
                 self._emit(partition, PartitionEvent.GAP_FOUND)
             if partition.is_leader and partition.advance_high_watermark():
                 # the new configuration may require fewer in-sync replicas, or no flush

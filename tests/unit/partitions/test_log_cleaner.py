@@ -204,6 +204,19 @@ def test_round_ends_when_its_topic_is_compacted_no_more() -> None:
     assert not [name for name in rig.node.disk.names(folder) if name.endswith(".cleaned")]
 
 
+def test_gaps_of_an_unfinished_round_are_no_damage_after_a_change_of_the_policy_and_a_kill() -> None:
+    rig = compacted_rig()
+    commit(rig, range(60))
+    log = rig.node.broker.partitions[PLACE].log
+    rig.world.run(lambda: log.swaps > 0, events_max=50_000)
+    policy = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
+    rig.ask(44, 1, resources=({"resource_type": 2, "resource_name": TOPIC, "configs": (policy,)},), validate_only=False)
+    rig.run_for(1_500)
+    rig.restart()
+    assert len(consumed(rig.fetch, 60)) < 60
+    assert not notices(rig, "log-damaged")
+
+
 def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
     real_run, real_discard = CompactionPiece.run, CompactionDiscard.run
