@@ -56,6 +56,7 @@ def test_the_data_of_another_cluster_than_the_metadata_store(data, broker, tmp_p
     check_error(ran, 1, "wrong-cluster", "cluster")
     after = fingerprint(data)
     assert {name: after.get(name) for name in KEPT} == {name: before[name] for name in KEPT}
+    assert ".kafka_cleanshutdown" in after
 
 
 def test_two_directories_of_different_clusters(data, serve, tmp_path):

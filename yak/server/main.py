@@ -221,7 +221,7 @@ class Server:
             self._early.append(event)
 
     async def _wait_for_store(self) -> None:
-        """Report that the broker waits for the metadata store, and raise Unreachable if it never connects in time."""
+        """Report that the broker waits for the metadata store, and stop with Unreachable if it never connects in time."""
         options = self._options
         waited = 0.0
         timeout = options.redis_timeout_ms / 1000
@@ -232,12 +232,14 @@ class Server:
                 return
             waited += step
             if waited >= timeout:
-                raise Unreachable(
+                self.failure = Unreachable(
                     "redis-unreachable",
                     f"no metadata store answered at {without_password(options.redis_url)}",
                     why=f"{self._store_reason or 'no answer'}, {timeout:g} s; nothing was changed",
                     try_=("yak up                          start a broker with its own", "yak serve --redis-url URL"),
                 )
+                await self._stop_in_time()  # without the mark of a clean stop, the next start may be a lossy one
+                return
             where = without_password(options.redis_url)
             self._stderr.write(f"waiting for the metadata store at {where}: {self._store_reason or 'no answer yet'}\n")
 

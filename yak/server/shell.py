@@ -39,6 +39,7 @@ from yak.core.events import (
     RunJob,
     SendPeer,
     Stopped,
+    StopRequested,
     StoreLost,
     TailStore,
     TimerDue,
@@ -389,7 +390,7 @@ class Shell:
 
     def _refused(self, effect: Refused) -> None:
         self.refusal = effect
-        self.stopped.set()
+        self.post(StopRequested())  # without the mark of a clean stop, the next start may be a lossy one
 
     def _disks_lost(self, effect: DisksLost) -> None:
         """All log directories have failed: the process ends without an orderly stop, as Kafka's does."""
