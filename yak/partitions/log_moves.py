@@ -24,6 +24,7 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import COMPACTION_SPARE_BYTES, MOVE_PIECE_BYTES
 from yak.partitions.maintenance import Maintenance
+from yak.ports.disk import DiskFull
 from yak.replication.flusher import Flusher
 from yak.replication.log_failures import MOVE, LogFailures
 from yak.replication.partition import Partition
@@ -267,7 +268,7 @@ class LogMoves:
                 removal = self._log_store.set_aside(move.log)
             except LogDirectoryFailure as failure:
                 # the copy stays: should the rename have happened, the next start finds no other
-                self._failed(move, failure, keeps_copy=True)
+                self._failed(move, failure, keeps_copy=not isinstance(failure.error, DiskFull))
                 return
             move.is_aside = True
             self._context.jobs.run("move", removal, partial(self._switch, move))
@@ -287,7 +288,7 @@ class LogMoves:
         try:
             named = self._log_store.move(log, directory, move.folders.new_path)
         except LogDirectoryFailure as failure:
-            self._log_failures.directory_failed(failure)
+            self._log_failures.write_failed(MOVE, failure)
             self._put_back(move, failure)
             return
         context.jobs.run("move", named, self._log_failures.files_changed)
@@ -301,7 +302,8 @@ class LogMoves:
 
         def done(result: object, error: BaseException | None) -> None:
             self._log_failures.files_changed(result, error)
-            self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=True)
+            may_be_named = not isinstance(reason.error, DiskFull)
+            self._end(move, "warning", "replica-move-failed", failure=str(reason), keeps_copy=may_be_named)
 
         try:
             named = self._log_store.put_back(move.log)

@@ -28,7 +28,8 @@ from yak.ports.disk import Disk
 from yak.ports.metadata_store import TailedRecord
 from yak.replication.log_failures import CLUSTER_ID, METADATA_LOG, LogFailures
 from yak.storage.log_creation import Created, CreationResult, LogCreation, NewLog
-from yak.storage.log_store import ClusterIdPlan, LogStore
+from yak.storage.log_directory import ClusterIdPlan
+from yak.storage.log_store import LogStore
 
 PARTITIONS_A_SLICE = 50
 """Partitions whose records one turn replays, or that it opens, configures or drops: about 1 ms."""

@@ -119,7 +119,10 @@ class Disk(Protocol):
         """Replace a small file atomically, without any sync: for data that recovery can rebuild."""
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or directory; open `File`s below it keep working under the new name."""
+        """Rename a file or directory; open `File`s below it keep working under the new name.
+
+        Raises DiskFull when the directory has no room for the name.
+        """
 
     def remove(self, path: str) -> None:
         """Remove a file; no error when it is absent. Its handles raise FileNotFoundError from then on."""

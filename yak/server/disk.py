@@ -93,7 +93,11 @@ class RealDisk:
     def rename(self, old: str, new: str) -> None:
         """Rename a file or directory; handles of it, and below it, follow."""
         with self._names_lock:
-            os.rename(old, new)
+            try:
+                os.rename(old, new)
+            except OSError as error:
+                raise_full(error)
+                raise
             self._move_handle(old, new)
             if os.path.isdir(new):
                 for directory, _, names in os.walk(new):

@@ -519,7 +519,7 @@ class SimDisk:
                 del ordered[index]
                 if self.observe_failure is not None:
                     self.observe_failure(operation, path)
-                is_clean = operation in ("append", "write_file", "open") and error_number == errno.ENOSPC
+                is_clean = operation in ("append", "write_file", "open", "rename") and error_number == errno.ENOSPC
                 raise (DiskFull if is_clean else OSError)(error_number, errno.errorcode[error_number], path)
 
     def garble_next(self, rng: RandomSource, *, path_contains: str) -> None:

@@ -21,6 +21,7 @@ EXCEPTIONS: Final[dict[tuple[str, str], str]] = {
     ("read", "storage.log:Log._prepare_index_entry"): "the first index entry after a start needs the segment's indexes",
     ("read", "storage.segment:Segment.close_for_appends"): "the first roll after a start reads the segment's indexes",
     ("remove", "storage.segment:Segment.create"): "after a roll without room its empty files must not remain",
+    ("remove", "storage.segment:Segment.set_aside"): "a full disk may have no room for another name",
     ("rename", "partitions.offline_replicas:OfflineReplicas.delete"): "a slice of deletions renames few folders",
     ("rename", "storage.log:Log.replace_segments"): "compaction renames a group of segments between two appends",
     ("read", "storage.compaction:cleanable"): "max.compaction.lag.ms needs the first timestamps after a start",

@@ -677,6 +677,12 @@ class Log:
         self._remove_snapshots(end_offset)
         self._set_roll_limits()
 
+    def drop_records(self) -> None:
+        """Empty the files of a log that is deleted. Raises LogDirectoryFailure."""
+        with directory_failure(self.directory):
+            for segment in self.segments:
+                segment.open().truncate(0)
+
     def _remove_snapshots(self, above: Offset) -> None:
         for offset in [offset for offset in self.snapshot_offsets if offset > above]:
             self.disk.remove(self._snapshot_path(offset))
@@ -777,8 +783,9 @@ class Log:
                     self.snapshot_offsets.remove(segment.base_offset)
                     path = self._snapshot_path(segment.base_offset)
                     if disk.exists(path):
-                        disk.rename(path, path + DELETED_SUFFIX)
-                        renamed.append(path + DELETED_SUFFIX)
+                        with suppress(DiskFull):  # one more snapshot harms nothing
+                            disk.rename(path, path + DELETED_SUFFIX)
+                            renamed.append(path + DELETED_SUFFIX)
         return FilesRemoval(tuple(renamed))
 
     # ------------------------------------------------------------------------------------------------------- compaction

@@ -157,7 +157,11 @@ class _Creating:
         with directory_failure(directory):
             if not self._disk.exists(path):
                 return
-            self._disk.rename(path, aside)
+            try:
+                self._disk.rename(path, aside)
+            except DiskFull as error:
+                # the creation is not repeated: the log that is in the way has left the store
+                raise OSError(error.errno, error.strerror, path) from error
         self._result.strays[topic_partition] = aside
 
     def _emptiest(self) -> str:

@@ -62,6 +62,24 @@ _OFFSET_FILES = (
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterIdPlan:
+    """A plan to write the cluster's id: log directory -> content of its `meta.properties`."""
+
+    cluster_id: str
+    files: Mapping[str, bytes]
+
+    def run(self, disk: Disk) -> list[LogDirectoryFailure]:
+        """Write the files in a thread; returns the failures."""
+        failures = []
+        for path, data in self.files.items():
+            try:
+                disk.write_file(f"{path}/{META_PROPERTIES}", data)
+            except OSError as error:
+                failures.append(LogDirectoryFailure(path, error))
+        return failures
+
+
+@dataclass(frozen=True, slots=True)
 class LoweringPlan:
     """A plan to write the file of lowered recovery points; later files have higher numbers."""
 

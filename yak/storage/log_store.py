@@ -34,6 +34,7 @@ from yak.storage.log_directory import (
     CheckpointDraft,
     CheckpointResult,
     Checkpoints,
+    ClusterIdPlan,
     DirectoryCheckpoint,
     DirectoryClose,
     FolderRemoval,
@@ -47,7 +48,6 @@ from yak.storage.log_move import switch
 from yak.storage.names import (
     DELETE_FOLDER_SUFFIX,
     FUTURE_FOLDER_SUFFIX,
-    META_PROPERTIES,
     STRAY_FOLDER_SUFFIX,
     UNCREATED_SUFFIX,
     parse_partition_folder,
@@ -114,24 +114,6 @@ class Unavailable:
     log_start_offset: Offset | None = None
     cleaned_offset: Offset | None = None
     short: Log | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterIdPlan:
-    """A plan to write the cluster's id: log directory -> content of its `meta.properties`."""
-
-    cluster_id: str
-    files: Mapping[str, bytes]
-
-    def run(self, disk: Disk) -> list[LogDirectoryFailure]:
-        """Write the files in a thread; returns the failures."""
-        failures = []
-        for path, data in self.files.items():
-            try:
-                disk.write_file(f"{path}/{META_PROPERTIES}", data)
-            except OSError as error:
-                failures.append(LogDirectoryFailure(path, error))
-        return failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -647,7 +629,15 @@ class LogStore:
             del self.logs[log.topic_partition]
         self.high_watermarks.pop(log.topic_partition, None)
         suffix = STRAY_FOLDER_SUFFIX if keep else DELETE_FOLDER_SUFFIX
-        self._rename(log, self.aside_path(log.topic_partition, log.directory, suffix))
+        path = self.aside_path(log.topic_partition, log.directory, suffix)
+        try:
+            self._rename(log, path)
+        except LogDirectoryFailure as failure:
+            if keep or not isinstance(failure.error, DiskFull):
+                raise
+            # a full disk may have no room for another name: the records go first
+            log.drop_records()
+            self._rename(log, path)
         return FolderRemoval(log.directory, log.path, keep)
 
     def stored(self) -> list[tuple[TopicPartition, uuid.UUID]]:

@@ -254,9 +254,16 @@ class Segment:
         before, self.aside = [self.path(suffix) for suffix in suffixes], aside
         renamed = []
         for old, suffix in zip(before, suffixes, strict=True):
-            if self.disk.exists(old):
+            if not self.disk.exists(old):
+                continue
+            try:
                 self.disk.rename(old, self.path(suffix))
                 renamed.append(self.path(suffix))
+            except DiskFull:
+                if not aside.endswith(DELETED_SUFFIX):
+                    raise
+                # a full disk may have no room for another name, and must not keep what would make room
+                self.disk.remove(old)
         return renamed
 
 

@@ -57,6 +57,17 @@ class NeverWalked(dict):
         raise AssertionError("all partitions of the broker are walked")
 
 
+def test_topic_is_deleted_where_its_folder_finds_no_room_for_another_name():
+    rig = Rig()
+    rig.create_topic("gone")
+    rig.produce("gone", [b"x" * 1_000])
+    rig.node.disk.fail_next("rename", errno.ENOSPC, path_contains="gone-0")
+    delete_topic(rig, "gone")
+    rig.run_for(1_000)
+    assert folders(rig, "gone") == []
+    assert "log-directory-offline" not in [notice.event for notice in rig.node.notices]
+
+
 def test_topic_deletion_of_many_partitions_moves_a_bounded_number_of_folders_in_a_step(rig, moved):
     rig.create_topic("orders", partitions=MANY)
     delete_topic(rig, "orders")

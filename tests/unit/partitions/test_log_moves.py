@@ -417,6 +417,20 @@ def fails_in_target(operation, skipped):
     return True
 
 
+@pytest.mark.parametrize("is_target", [False, True])
+def test_directory_without_room_for_a_name_ends_the_move_and_stays_online(is_target):
+    rig = filled()
+    home = log_of(rig).directory
+    rig.node.disk.fail_next("rename", errno.ENOSPC, path_contains=f"{other(rig) if is_target else home}/orders")
+    move(rig)
+    run_until(rig)
+    assert "replica-move-failed" in events(rig)
+    assert "log-directory-offline" not in events(rig)
+    assert produce(rig, 20) == 20
+    rig.run_for(100)
+    assert folders(rig) == {"orders-0": home}
+
+
 def test_failure_of_the_own_directory_takes_the_log_offline_and_loses_nothing():
     for operation in ("open", "read", "rename", "sync"):
         rig = filled()

@@ -1,5 +1,7 @@
 """Which segments go, and what a log start offset does."""
 
+import errno
+
 import pytest
 
 from tests.unit.storage.conftest import write_checkpoint
@@ -55,6 +57,20 @@ def test_active_segment_rolls_and_is_deleted_when_all_segments_are_expired(make_
     assert bases(bench) == [20]
     assert bench.log.expired_segments(DAY, 20) == []
     assert bench.append() == 20
+
+
+def test_files_without_room_for_another_name_are_deleted_at_once(make_bench):
+    """The disk is full, and retention makes room."""
+    bench = make_bench(segment_bytes=300)
+    fill(bench)
+    for suffix in (".log", ".snapshot"):
+        bench.disk.fail_next("rename", errno.ENOSPC, path_contains=suffix)
+    bench.log.remove_segments(bench.log.segments[:2]).run(bench.disk)
+    start = bench.log.log_start_offset
+    assert min(name for name in bench.files() if ".log" in name) == f"{start:020d}.log"
+    bench.read_all()
+    bench.reopen()
+    assert bench.log.log_start_offset == start
 
 
 @pytest.mark.parametrize("clean", [True, False])
