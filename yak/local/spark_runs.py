@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 from yak.errors import UsageError, YakError
 from yak.local.processes import ProcessId, identify, is_running, send_signal
+from yak.private_files import replace_file
 
 State = Literal["starting", "running", "finished", "failed", "stopped", "killed"]
 """`stopped`: on request, in order. `killed`: the process is gone without a final state."""
@@ -144,10 +145,8 @@ def save(run: Run) -> None:
     """Replace run.json. Raises YakError (`spark-state`)."""
     document = asdict(run)
     del document["folder"]
-    fresh = run.folder / f"run.json.{os.getpid()}"
     try:
-        fresh.write_text(json.dumps(document), encoding="utf-8")
-        os.replace(fresh, run.folder / "run.json")
+        replace_file(str(run.folder / "run.json"), json.dumps(document).encode())
     except OSError as error:
         raise cannot_write(run.folder, error) from None
 
@@ -222,9 +221,7 @@ def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
         length = file.tell()
     if length > PROGRESS_BYTES:
         lines = path.read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_MAX:]
-        fresh = path.with_suffix(".new")
-        fresh.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        os.replace(fresh, path)
+        replace_file(str(path), ("\n".join(lines) + "\n").encode())
 
 
 def progress_of(run: Run) -> list[dict[str, Any]]:

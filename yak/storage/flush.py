@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from yak.errors import directory_failure
@@ -126,10 +127,8 @@ def sync_indexes(disk: Disk, segment: Segment) -> None:
 
 def sync_if_exists(disk: Disk, path: str) -> None:
     """Sync a file, unless it was removed in the meantime together with its segment."""
-    try:
+    with suppress(FileNotFoundError):
         disk.open(path).sync()
-    except FileNotFoundError:
-        return
 
 
 def topic_of_folder(disk: Disk, folder: str) -> uuid.UUID | None:

@@ -88,23 +88,18 @@ class InterruptedMoves:
 
     def _choose(self, copies: list[_Copy], *, is_certain: bool) -> None:
         """Let the newest copy of a log become the log; only a directory that came back has another one."""
-        newest, *older = sorted(copies, key=_Copy.rank, reverse=True)
-        if is_certain:
+        newest = max(copies, key=_Copy.rank)
+        for copy in sorted(copies, key=_Copy.rank, reverse=True):
             try:
-                self._complete(newest)
-            except OSError as error:
-                self._keep(newest.directory, newest.name, error)
-                is_certain = False
-        else:
-            self._keep(newest.directory, newest.name)
-        for copy in older:
-            try:
-                if is_certain:
-                    self._void(copy.path)
-                else:
+                if not is_certain:
                     self._keep(copy.directory, copy.name)
+                elif copy is newest:
+                    self._complete(copy)
+                else:
+                    self._void(copy.path)
             except OSError as error:
                 self._keep(copy.directory, copy.name, error)
+                is_certain = False
 
     def _keep(self, directory: LogDirectory, name: str, error: Exception | None = None) -> None:
         if error is not None:

@@ -294,10 +294,7 @@ class LogLoader:
     def _drop_deleted(self, segments: list[Segment]) -> None:
         """Remove segments below the log start: a power loss may bring back files that retention removed."""
         while len(segments) > 1 and segments[1].base_offset <= (self.log_start_offset or 0):
-            base = segments.pop(0).base_offset
-            for suffix in SEGMENT_SUFFIXES:
-                if (name := offset_name(base) + suffix) in self._sizes:
-                    self._remove(name)
+            segments.pop(0).remove_files()
 
     def _segment(self, base: Offset) -> Segment:
         segment = Segment(self.disk, self._path, base, self.now_ms)
@@ -432,8 +429,7 @@ class LogLoader:
         segments[first:] = suspects
         result = recovery.result
         for segment in result.removed_segments:
-            for suffix in SEGMENT_SUFFIXES:
-                self.disk.remove(segment.path(suffix))
+            segment.remove_files()
         for segment in suspects[:-1]:
             segment.close_for_appends()
         self._drop_snapshots(snapshots, trusted)
@@ -491,8 +487,7 @@ class LogLoader:
             # the missing batches were never flushed, and their records are deleted
             self._warnings.append(f"ended at offset {end_offset}, below its log start offset: restarts at {start}")
             for segment in segments:
-                for suffix in SEGMENT_SUFFIXES:
-                    self.disk.remove(segment.path(suffix))
+                segment.remove_files()
             segments = [Segment.create(self.disk, self._path, start, self.config, self.now_ms)]
             self._drop_snapshots(snapshots, [])
             snapshots = []
