@@ -123,7 +123,8 @@ def export(
         os.makedirs(target.parent, exist_ok=True)
         with open(partial, "x", encoding="utf-8", errors="surrogatepass", newline="") as file:
             write(file, pieces, format_, progress, is_cancelled)
-        os.link(partial, target)  # not rename, which would overwrite a file created meanwhile
+        with open(target, "x"):  # taken, as a rename alone would overwrite a file created meanwhile; FAT has no links
+            os.replace(partial, target)
         progress.path = str(target)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         if os.path.exists(target):

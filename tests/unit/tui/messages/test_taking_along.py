@@ -1,6 +1,7 @@
 """Copies and exports: what leaves the screen comes back as the same records."""
 
 import csv
+import errno
 import io
 import json
 import os
@@ -97,6 +98,18 @@ def test_a_file_that_comes_meanwhile_is_not_written_over_either(tmp_path):
         export(pieces(), str(path), "ndjson", Progress())
     assert caught.value.code == "export-exists"
     assert [each.name for each in tmp_path.iterdir()] == ["x.ndjson"]
+
+
+def test_export_is_written_to_a_file_system_without_hard_links(tmp_path, monkeypatch):
+    """FAT, as on USB sticks."""
+
+    def link(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", link)
+    export([[RECORD]], str(tmp_path / "x.ndjson"), "ndjson", Progress())
+    assert [each.name for each in tmp_path.iterdir()] == ["x.ndjson"]
+    assert (tmp_path / "x.ndjson").stat().st_size
 
 
 def test_an_export_that_is_stopped_leaves_nothing(tmp_path):
