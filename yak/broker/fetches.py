@@ -27,6 +27,7 @@ from yak.broker.connections import Connection
 from yak.broker.counters import FOLLOWER_FETCH
 from yak.broker.fetch_read import FetchRead, Item
 from yak.broker.leader_hints import add_hints
+from yak.core.events import MuteConnection, UnmuteConnection
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import Offset, TopicPartition
@@ -356,9 +357,13 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                 self._fetches.sessions.attach(self._session, item)
 
     def reply(self, reading: FetchRead[ConsumerItem]) -> Outcome:
-        """The answer, or a job first, during which the partitions may change."""
+        """The answer, or a job first, during which the partitions may change.
+
+        No further request of the connection is read meanwhile, as in Kafka: a thousand could wait for megabytes each.
+        """
         if reading.pending:
             self._attach(self._candidates())
+            self._fetches.context.emit(MuteConnection(self.call.connection.connection_id))
         return super().reply(reading)
 
     def _candidates(self) -> list[ConsumerItem]:
@@ -678,6 +683,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
 
     def leave(self) -> None:
         """Remove this fetch from its session, or from its partitions."""
+        if self._reading is not None:
+            self._fetches.context.emit(UnmuteConnection(self.call.connection.connection_id))
         session = self._session
         if session is not None and session.delayed_fetch is self:
             session.delayed_fetch = None

@@ -24,6 +24,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.fetches import READ_COMMITTED
+from yak.core.events import MuteConnection, UnmuteConnection
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError, ProtocolViolation
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -194,7 +195,10 @@ def _search(broker: Broker, call: Call, fields: Fields, searches: list[PlannedSe
                 broker.log_failures.directory_failed(each)
         waiting.complete_with(partial(answer, found or (), error))
 
-    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late)
+    connection_id = call.connection.connection_id
+    broker.emit(MuteConnection(connection_id))  # as for a fetch from the device (`yak.broker.fetches`)
+    unmute = partial(broker.emit, UnmuteConnection(connection_id))
+    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late, unmute)
     broker.jobs.run("read", CombinedPlan(tuple(each.search for each in searches)), done)
     return Later(waiting)
 
