@@ -152,7 +152,7 @@ class Fetches:
 class DelayedFetch(DelayedOperation, Generic[Item]):
     """A fetch until its answer: read again when it completes. A subclass limits the partitions and offsets."""
 
-    __slots__ = ("_fetches", "_max_bytes", "_reading", "_session")
+    __slots__ = ("_fetches", "_job_id", "_max_bytes", "_reading", "_session")
     _session: ConsumerSession | FollowerSession | None
 
     def __init__(self, fetches: Fetches, call: Call, timeout_ms: int, max_bytes: int) -> None:
@@ -206,7 +206,7 @@ class DelayedFetch(DelayedOperation, Generic[Item]):
             return self.build(reading)
         self._reading, self.timeout_ms = reading, _DISK_WAIT_MS
         plans = tuple(pending.plan for _index, pending in reading.pending)
-        self._fetches.context.jobs.run("read", CombinedPlan(plans), self._read_ended)
+        self._job_id = self._fetches.context.jobs.run("read", CombinedPlan(plans), self._read_ended)
         return Later(self)
 
     def _read_ended(self, found: list[object] | None, error: BaseException | None) -> None:
@@ -685,6 +685,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         """Remove this fetch from its session, or from its partitions."""
         if self._reading is not None:
             self._fetches.context.emit(UnmuteConnection(self.call.connection.connection_id))
+            self._fetches.context.jobs.drop(self._job_id)
         session = self._session
         if session is not None and session.delayed_fetch is self:
             session.delayed_fetch = None

@@ -215,14 +215,17 @@ class Logins:
         self._hold(call, login)
         checked = self._release_after(call, login, partial(self._checked, call, login, token.user))
         too_late = LoginRefused("too many passwords wait to be checked")
-        waiting = DelayedAnswer(self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late))
+        jobs = self._context.jobs
+        waiting = DelayedAnswer(
+            self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late), lambda: jobs.drop(job_id)
+        )
 
         def done(is_right: bool | None, error: BaseException | None) -> None:
             wrong = LoginRefused("Authentication failed: Invalid username or password", is_public=True)
             waiting.complete_with(partial(checked, None if error is None and is_right else wrong))
 
         mechanism, credential = self.password_credential(token.user)
-        self._context.jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
+        job_id = jobs.run("login", PasswordCheck(mechanism, credential, token.password), done)
         return Later(waiting)
 
     def _checked(self, call: Call, login: Login, user: str, refusal: LoginRefused | None) -> Outcome:

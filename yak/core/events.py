@@ -253,6 +253,14 @@ class RunJob:
 
 
 @dataclass(slots=True)
+class DropJob:
+    """Nothing waits for this job any more: one that has not begun ends at once, with the result None."""
+
+    job_id: JobId
+    kind: JobKind
+
+
+@dataclass(slots=True)
 class ConnectPeer:
     """Connect to another broker; `PeerConnected` or `PeerLost` follows. A peer id is never reused."""
 
@@ -317,6 +325,7 @@ Effect: TypeAlias = (
     | PeerProven
     | LoggedIn
     | RunJob
+    | DropJob
     | CallStore
     | TailStore
     | ConnectPeer

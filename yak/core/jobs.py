@@ -10,8 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from yak.core.events import Effect, JobDone, JobKind, Plan, RunJob
+from yak.core.events import DropJob, Effect, JobDone, JobKind, Plan, RunJob
 from yak.errors import FailStop, LogDirectoryFailure, PeerError, ProtocolViolation
+from yak.ids import JobId
 from yak.ports.disk import Disk
 
 OnDone: TypeAlias = Callable[[Any, BaseException | None], None]
@@ -61,12 +62,19 @@ class Jobs:
         self._running: dict[int, tuple[JobKind, OnDone]] = {}
         self._when_idle: tuple[tuple[JobKind, ...], Callable[[], None]] | None = None
 
-    def run(self, kind: JobKind, plan: Plan, on_done: OnDone) -> None:
-        """Run `plan` in a thread; the step of its `JobDone` calls `on_done(result, error)`."""
+    def run(self, kind: JobKind, plan: Plan, on_done: OnDone) -> JobId:
+        """Run `plan` in a thread; the step of its `JobDone` calls `on_done(result, error)`. Returns an id for `drop`."""
         job_id = self._next_id
         self._next_id += 1
         self._running[job_id] = (kind, on_done)
         self._emit(RunJob(job_id, kind, plan))
+        return job_id
+
+    def drop(self, job_id: JobId) -> None:
+        """The request that waits for a job is gone, and the requests of others wait behind it: do not begin it."""
+        held = self._running.get(job_id)
+        if held is not None:
+            self._emit(DropJob(job_id, held[0]))
 
     def on_done(self, event: JobDone) -> None:
         """Call the callback of a job that ended. Raises FailStop for a bug in a job that changes state."""

@@ -3,16 +3,16 @@
 import math
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar, TypeVarTuple
 
 import trio
 
-from yak.core.events import JobDone, JobKind, Plan, RunJob
+from yak.core.events import DropJob, JobDone, JobKind, Plan, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.errors import LoginRefused, PeerError, ProtocolViolation
+from yak.ids import JobId
 from yak.ports.disk import Disk
 from yak.server import log
 from yak.server.clock import Clock
@@ -57,7 +57,7 @@ class JobRunner:
         self._post = post
         self._clock = clock
         self._limiter = trio.CapacityLimiter(math.inf)
-        self._waiting: dict[JobKind, deque[RunJob]] = {kind: deque() for kind in SIDE_BY_SIDE}
+        self._waiting: dict[JobKind, dict[JobId, RunJob]] = {kind: {} for kind in SIDE_BY_SIDE}
         self._workers: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
         self._stuck: dict[JobKind, int] = dict.fromkeys(SIDE_BY_SIDE, 0)
         self._running: dict[int, _Running] = {}
@@ -66,8 +66,13 @@ class JobRunner:
 
     def submit(self, job: RunJob) -> None:
         """Run a job as soon as its kind has a free thread."""
-        self._waiting[job.kind].append(job)
+        self._waiting[job.kind][job.job_id] = job
         self._start_worker(job.kind)
+
+    def drop(self, dropped: DropJob) -> None:
+        """End a job that has not begun."""
+        if self._waiting[dropped.kind].pop(dropped.job_id, None) is not None:
+            self._post(JobDone(dropped.job_id, None, None))
 
     def check_deadlines(self, now_ms: int) -> None:
         """Log jobs past their deadline, once each, and start others in their place."""
@@ -91,7 +96,7 @@ class JobRunner:
         waiting = self._waiting[kind]
         try:
             while waiting and self._workers[kind] <= SIDE_BY_SIDE[kind] + self._stuck[kind]:
-                await self._run(waiting.popleft())
+                await self._run(waiting.pop(next(iter(waiting))))
         finally:
             self._workers[kind] -= 1
 

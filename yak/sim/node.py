@@ -464,6 +464,8 @@ class SimNode:
                 self._change_connection(effect)
             case events.RunJob():
                 self.jobs.start(effect)
+            case events.DropJob():
+                pass  # as if it had begun
             case events.CallStore(nonce, request):
                 self.store_line.call(nonce, request)
             case events.TailStore(after):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from yak.core import events
 from yak.errors import FailStop
+from yak.ids import JobId
 from yak.sim.deliveries import Violation
 from yak.sim.disk import Death, Tear
 from yak.sim.seeded_random import SeededRandom
@@ -129,8 +130,8 @@ class PlantedBugs:
         """In the job's thread."""
         run = broker.jobs.run
 
-        def run_broken(kind: events.JobKind, plan: events.Plan, on_done: Any) -> None:
-            run(kind, _BrokenPlan(wrap(plan.run)) if kind in STATE_JOBS else plan, on_done)
+        def run_broken(kind: events.JobKind, plan: events.Plan, on_done: Any) -> JobId:
+            return run(kind, _BrokenPlan(wrap(plan.run)) if kind in STATE_JOBS else plan, on_done)
 
         broker.jobs.run = run_broken  # type: ignore[method-assign]
 

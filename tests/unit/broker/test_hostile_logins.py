@@ -6,8 +6,10 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.login_client import API_VERSIONS, AUTHENTICATE, HANDSHAKE, PASSWORD, Client, make_rig
 from yak.broker.apis import TABLE
 from yak.broker.login import LoginState
+from yak.core.events import DropJob
 from yak.limits import LOGIN_MS_MAX
 from yak.security import ANONYMOUS
+from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramClient
 
 SHA_256 = MECHANISMS["SCRAM-SHA-256"]
@@ -65,6 +67,18 @@ def test_connection_that_stops_in_the_middle_of_an_exchange_is_closed_in_time(ri
     client.token(ScramClient(SHA_256, "ann", PASSWORD, b"nonce").first())
     rig.run_for(LOGIN_MS_MAX)
     assert not client.is_open
+
+
+def test_password_check_of_a_connection_that_was_closed_is_dropped(rig, client, monkeypatch):
+    carry_out, effects = rig.node._carry_out, []
+    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: effects.append(effect) or carry_out(effect))
+    monkeypatch.setattr(rig.node.jobs, "delays_us", {"login": 50_000})
+    client.handshake("PLAIN")
+    rig.begin(AUTHENTICATE, 2, client=client.channel, auth_bytes=PlainToken("ann", "guess").encode())
+    rig.run_for(10)
+    client.channel.close()
+    rig.run_for(10)
+    assert [each.kind for each in effects if isinstance(each, DropJob)] == ["login"]
 
 
 # --------------------------------------------------------------------------------------------------------- replays

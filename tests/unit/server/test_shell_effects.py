@@ -15,6 +15,7 @@ from yak.commands.help import EXIT_CODES
 from yak.core.events import (
     CallStore,
     DisksLost,
+    DropJob,
     Effect,
     Event,
     JobDone,
@@ -113,6 +114,23 @@ async def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> Non
         release.set()
         await broker.until(lambda: len(broker.core.of(JobDone)) == 10)
         assert not broker.shell.jobs._running
+
+
+async def test_dropped_job_that_has_not_begun_ends_without_running() -> None:
+    release, ran = threading.Event(), list[int]()
+    async with running() as broker:
+        jobs: list[Effect] = [
+            RunJob(1, "delete", Calls(release.wait)),
+            RunJob(2, "delete", Calls(lambda: ran.append(2))),
+            RunJob(3, "delete", Calls(lambda: ran.append(3))),
+            DropJob(2, "delete"),
+        ]
+        broker.core.on_event = lambda event: jobs if isinstance(event, TimerDue) else []
+        broker.shell.post(TimerDue())
+        await broker.until(lambda: broker.core.of(JobDone) == [JobDone(2, None, None)])
+        release.set()
+        await broker.until(lambda: len(broker.core.of(JobDone)) == 3)
+        assert ran == [3]
 
 
 async def test_jobs_past_their_deadline_are_named_and_replaced(

@@ -197,9 +197,13 @@ def _search(broker: Broker, call: Call, fields: Fields, searches: list[PlannedSe
 
     connection_id = call.connection.connection_id
     broker.emit(MuteConnection(connection_id))  # as for a fetch from the device (`yak.broker.fetches`)
-    unmute = partial(broker.emit, UnmuteConnection(connection_id))
-    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late, unmute)
-    broker.jobs.run("read", CombinedPlan(tuple(each.search for each in searches)), done)
+
+    def leave() -> None:
+        broker.emit(UnmuteConnection(connection_id))
+        broker.jobs.drop(job_id)
+
+    waiting = DelayedAnswer(broker.purgatory, call, _TIMEOUT_MS, late, leave)
+    job_id = broker.jobs.run("read", CombinedPlan(tuple(each.search for each in searches)), done)
     return Later(waiting)
 
 
