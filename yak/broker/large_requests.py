@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SLICE_GAP_MS = 1
 """Between two slices the event loop serves the other connections."""
 LARGE_ANSWERS_MAX = 8
-"""Large requests and answers under way; beyond it an answer is not divided."""
+"""Large requests and answers under way; beyond it an answer has to wait, or is not divided."""
 
 
 class LargeRequest(DelayedOperation):
@@ -82,22 +82,25 @@ class LargeRequests:
         self._queue[large] = None
         self._arm()
 
-    def answer(self, call: Call, served: Slices) -> Outcome:
+    def answer(self, call: Call, served: Slices, *, is_large: bool = False) -> Outcome:
         """The outcome of a handler whose answer may be large: the rest after the first slice runs in later turns.
 
-        While many wait, it runs in this turn: what each has copied at its first slice takes megabytes.
+        While many wait, it runs in this turn: what each has copied at its first slice takes megabytes. An answer that
+        `is_large` for certain waits for its first slice instead: one event may complete hundreds of such requests.
 
         Injected faults change an answer that is complete, so their request is served in this turn.
         """
         if call.fault is not None:
             return at_once(served)
-        try:
-            next(served)
-        except StopIteration as end:
-            outcome: Outcome = end.value
-            return outcome
-        if len(self._queue) >= LARGE_ANSWERS_MAX:
-            return at_once(served)
+        is_full = len(self._queue) >= LARGE_ANSWERS_MAX
+        if not (is_full and is_large):
+            try:
+                next(served)
+            except StopIteration as end:
+                outcome: Outcome = end.value
+                return outcome
+            if is_full:
+                return at_once(served)
         large = LargeRequest(self, call, b"", self._encoded(call, served))
         self._queue[large] = None
         self._arm()

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
-from yak.broker.apis import describe_configs
+from yak.broker.apis import describe_configs, metadata
 from yak.broker.apis import offset_fetch as offset_fetch_api
 from yak.broker.call import Call, Outcome
 from yak.broker.large_requests import LARGE_ANSWERS_MAX
@@ -90,7 +90,7 @@ def rig() -> GroupsRig:
 
 
 def served_at_once(rig: GroupsRig, request: tuple[int, int, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Any:
-    def answer(_call: Call, served: Any) -> Outcome:
+    def answer(_call: Call, served: Any, **_named: Any) -> Outcome:
         return at_once(served)
 
     with monkeypatch.context() as patch:
@@ -250,6 +250,35 @@ def test_answers_beyond_a_few_are_not_divided(rig):
         most = max(most, len(large_requests))
     assert most == LARGE_ANSWERS_MAX
     assert len({len(each.answer.groups) for each in pending}) == 1
+
+
+@pytest.mark.parametrize("name", ["metadata of all", "metadata of a topic", "offsets of a topic", "offsets of topics"])
+def test_answers_beyond_a_few_wait_where_they_are_large_for_certain(rig, name):
+    """They have copied nothing yet."""
+    key, version, fields = ANSWERED[name]
+    pending = [rig.begin(key, version, client=rig.new_client(), **fields) for _ in range(2 * LARGE_ANSWERS_MAX)]
+    large_requests, most = rig.node.broker.large_requests, 0
+    while not all(each.is_done for each in pending):
+        rig.run_for(1)
+        most = max(most, len(large_requests))
+    assert most > LARGE_ANSWERS_MAX
+    assert all(each.answer == pending[0].answer for each in pending)
+
+
+def test_decision_about_leaders_that_many_clients_wait_for_answers_none_of_them_in_its_step(rig, monkeypatch):
+    key, version, fields = ANSWERED["metadata of all"]
+    suspected, answered = rig.node.broker.suspected_brokers, []
+    real = metadata._answer
+    monkeypatch.setattr(metadata, "_answer", lambda *given, **named: answered.append(1) or real(*given, **named))
+    with monkeypatch.context() as patch:
+        patch.setattr(suspected, "lead", lambda _leaders: True)
+        pending = [rig.begin(key, version, client=rig.new_client(), **fields) for _ in range(3 * LARGE_ANSWERS_MAX)]
+        rig.run_for(20)
+    assert answered == []
+    suspected.wake()
+    assert answered == []
+    rig.run_for(1_000)
+    assert all(each.is_done and not each.is_lost for each in pending)
 
 
 def test_producer_that_expires_meanwhile_is_left_out(rig):

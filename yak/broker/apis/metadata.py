@@ -10,6 +10,8 @@ one that it may not create is not created (KafkaApis.handleTopicMetadataRequest)
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
@@ -18,7 +20,7 @@ from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
-from yak.limits import TOPICS_PER_CREATE_MAX
+from yak.limits import SLICE_ELEMENTS, TOPICS_PER_CREATE_MAX
 from yak.protocol.pace import Pace
 from yak.protocol.topic_names import METADATA_TOPIC, is_internal, validate_topic_name
 
@@ -43,11 +45,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if _is_for_all(call):
         return _of_all(broker, call)
     wanted = _wanted(call)
-
-    def build(results: _Results) -> Outcome:
-        return broker.large_requests.answer(call, _of_topics(broker, call, wanted, results))
-
-    return _when_decided(broker, call, wanted, build)
+    return _when_decided(broker, call, wanted, partial(_described, broker, call, wanted))
 
 
 def slices(broker: Broker, call: Call) -> Slices:
@@ -63,7 +61,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         if is_first:
             decided.append(results)
             return None
-        return broker.large_requests.answer(call, _of_topics(broker, call, wanted, results))
+        return _described(broker, call, wanted, results)
 
     outcome = _when_decided(broker, call, wanted, build)
     is_first = False
@@ -104,12 +102,24 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     if not waiting.is_done():
         return Later(waiting)
 
-    def topics() -> Iterator[TopicInfo]:
-        image = broker.image
-        found = (image.topics.get(name or "") if by_id is None else image.topic_by_id(by_id) for name, by_id in wanted)
-        return (topic for topic in found if topic is not None)
-
+    topics = partial(_existing, broker, wanted)
     return broker.leader_requests.answer_when_decided(call, topics, lambda: build(waiting.results))
+
+
+def _existing(broker: Broker, wanted: _Wanted) -> Iterator[TopicInfo]:
+    image = broker.image
+    found = (image.topics.get(name or "") if by_id is None else image.topic_by_id(by_id) for name, by_id in wanted)
+    return (topic for topic in found if topic is not None)
+
+
+def _described(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -> Outcome:
+    served, is_large = _of_topics(broker, call, wanted, results), _is_large(_existing(broker, wanted))
+    return broker.large_requests.answer(call, served, is_large=is_large)
+
+
+def _is_large(topics: Iterable[TopicInfo]) -> bool:
+    """Whether these topics have too many partitions for one slice."""
+    return any(count > SLICE_ELEMENTS for count in accumulate(1 + len(topic.partitions) for topic in topics))
 
 
 def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -> Slices:
@@ -131,7 +141,7 @@ def _of_all(broker: Broker, call: Call) -> Outcome:
         return broker.image.topics.values()
 
     def answer() -> Outcome:
-        return broker.large_requests.answer(call, _all(broker, call))
+        return broker.large_requests.answer(call, _all(broker, call), is_large=_is_large(topics()))
 
     return broker.leader_requests.answer_when_decided(call, topics, answer)
 

@@ -72,7 +72,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
         found[index], groups[index] = coordinated, group
 
     def answer() -> Outcome:
-        return broker.large_requests.answer(call, _answer(broker, call, requested, groups, refusals))
+        sizes = (_size(each, groups.get(index)) for index, each in enumerate(requested))
+        is_large = len(requested) + sum(sizes) >= SLICE_ELEMENTS
+        served = _answer(broker, call, requested, groups, refusals, is_copy=is_large)
+        return broker.large_requests.answer(call, served, is_large=is_large)
 
     missing = {
         index: coordinated
@@ -101,11 +104,15 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
 
 def _answer(
-    broker: Broker, call: Call, requested: list[Any], groups: dict[int, Group | None], refusals: dict[int, ErrorCode]
+    broker: Broker,
+    call: Call,
+    requested: list[Any],
+    groups: dict[int, Group | None],
+    refusals: dict[int, ErrorCode],
+    *,
+    is_copy: bool,
 ) -> Slices:
     """All slices answer with the offsets that are committed at the first one: later changes may be taken back."""
-    sizes = [_size(each, groups.get(index)) for index, each in enumerate(requested)]
-    is_copy = len(requested) + sum(sizes) >= SLICE_ELEMENTS
     offsets = []
     for index, each in enumerate(requested):
         try:
