@@ -12,7 +12,8 @@ does not know it yet would send the client away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeAlias
 
 from yak.broker.call import Call, DelayedOperation, Later, Outcome
 from yak.broker.purgatory import Purgatory
@@ -24,6 +25,15 @@ from yak.lifecycle.failure_watch import PROBE_MS_MAX, FailureWatch, LivenessProb
 DECISION_MS_MAX = 300
 CATCH_UP_MS_MAX = 5_000
 """A broker that lags for longer is cut off from the metadata; no request waits for its answer."""
+
+
+Leaders: TypeAlias = Mapping[NodeId, None]
+"""The node ids of some leaders; -1 where a partition has none."""
+
+
+def leaders_of(topics: Iterable[TopicInfo]) -> Leaders:
+    """The leaders of the partitions of these topics."""
+    return dict.fromkeys(info.leader for topic in topics for info in topic.partitions)
 
 
 class LeaderRequests:
@@ -38,13 +48,19 @@ class LeaderRequests:
     ) -> None:
         self.context, self.suspected_brokers = context, suspected_brokers
         self.failure_watch, self.purgatory = failure_watch, purgatory
+        self._of_all: tuple[Mapping[str, TopicInfo], Leaders] = {}, {}
+        """All leaders, and the topics whose leaders they are."""
 
-    def answer_when_decided(
-        self, call: Call, topics: Callable[[], Iterable[TopicInfo]], answer: Callable[[], Outcome]
-    ) -> Outcome:
-        """Answer with the leaders of these topics, once suspected brokers are fenced or cleared and named brokers
-        probed."""
-        return DelayedLeaderRequest(self, call, topics, answer).wait()
+    def answer_when_decided(self, call: Call, leaders: Callable[[], Leaders], answer: Callable[[], Outcome]) -> Outcome:
+        """Answer with these leaders, once suspected brokers are fenced or cleared and named brokers probed."""
+        return DelayedLeaderRequest(self, call, leaders, answer).wait()
+
+    def all_leaders(self) -> Leaders:
+        """The leaders of all partitions: found once for each image, since hundreds of requests may wait."""
+        topics = self.context.image.topics
+        if self._of_all[0] is not topics:
+            self._of_all = topics, leaders_of(topics.values())
+        return self._of_all[1]
 
     def answer_probe(self, call: Call, offset: MetadataOffset, answer: Callable[[], Outcome]) -> Outcome:
         """Answer another broker's probe once this broker's image is as new as its own."""
@@ -55,17 +71,17 @@ class DelayedLeaderRequest(DelayedOperation):
     """A request for leaders: it waits while one of them is suspected, then until each named broker answered a probe or
     lost its connection."""
 
-    __slots__ = ("_answer", "_outstanding", "_probes", "_requests", "_topics")
+    __slots__ = ("_answer", "_leaders", "_outstanding", "_probes", "_requests")
 
     def __init__(
         self,
         requests: LeaderRequests,
         call: Call,
-        topics: Callable[[], Iterable[TopicInfo]],
+        leaders: Callable[[], Leaders],
         answer: Callable[[], Outcome],
     ) -> None:
         super().__init__(call, DECISION_MS_MAX)
-        self._requests, self._topics, self._answer = requests, topics, answer
+        self._requests, self._leaders, self._answer = requests, leaders, answer
         self._probes: list[LivenessProbes] = []
         """Empty while the request waits for the decision on suspected leaders."""
         self._outstanding: dict[NodeId, None] = {}
@@ -78,8 +94,7 @@ class DelayedLeaderRequest(DelayedOperation):
             self._probes, self.timeout_ms = [], DECISION_MS_MAX
             self._requests.suspected_brokers.wait(self)
             return Later(self)
-        leaders = dict.fromkeys(info.leader for topic in self._topics() for info in topic.partitions)
-        self._probes, self.timeout_ms = self._requests.failure_watch.probes(leaders), PROBE_MS_MAX
+        self._probes, self.timeout_ms = self._requests.failure_watch.probes(self._leaders()), PROBE_MS_MAX
         if not self._probes:
             return self._answer()
         self._outstanding = {each.node_id: None for each in self._probes}
@@ -88,7 +103,7 @@ class DelayedLeaderRequest(DelayedOperation):
         return Later(self)
 
     def _is_open(self) -> bool:
-        return self._requests.suspected_brokers.lead(self._topics())
+        return self._requests.suspected_brokers.lead(self._leaders)
 
     def on_probed(self, node_id: NodeId, *, lives: bool) -> None:  # noqa: ARG002
         """One broker answered, or lost its connection."""

@@ -21,13 +21,13 @@ probe is an ApiVersions request (key 18) with the offset in place of the client'
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from yak.cluster.image import BrokerInfo, Delta, TopicInfo
+from yak.cluster.image import BrokerInfo, Delta
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.core.events import PeerEnd
@@ -191,10 +191,10 @@ class SuspectedBrokers(Generic[W]):
             return False
         return True
 
-    def lead(self, topics: Iterable[TopicInfo]) -> bool:
-        """Whether a suspected broker leads a partition of these topics."""
+    def lead(self, leaders: Callable[[], Container[NodeId]]) -> bool:
+        """Whether a suspected broker is one of these leaders."""
         suspected = [node_id for node_id in list(self._since) if self.has(node_id)]
-        return bool(suspected) and any(info.leader in suspected for topic in topics for info in topic.partitions)
+        return bool(suspected) and any(map(leaders().__contains__, suspected))
 
     def wake(self) -> None:
         """Complete decided requests, after a new image or an answer of a suspected broker."""

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
+from yak.broker import delayed_leader_requests
 from yak.broker.apis import describe_configs, metadata
 from yak.broker.apis import offset_fetch as offset_fetch_api
 from yak.broker.call import Call, Outcome
@@ -279,6 +280,20 @@ def test_decision_about_leaders_that_many_clients_wait_for_answers_none_of_them_
     assert answered == []
     rig.run_for(1_000)
     assert all(each.is_done and not each.is_lost for each in pending)
+
+
+def test_leaders_of_all_topics_are_found_once_for_an_image(monkeypatch):
+    rig = GroupsRig()
+    found = []
+    real = delayed_leader_requests.leaders_of
+    monkeypatch.setattr(delayed_leader_requests, "leaders_of", lambda topics: found.append(1) or real(topics))
+    key, version, fields = ANSWERED["metadata of all"]
+    for _ in range(3):
+        rig.ask(key, version, **fields)
+    assert len(found) == 1
+    rig.create_topic("new")
+    rig.ask(key, version, **fields)
+    assert len(found) == 2
 
 
 def test_producer_that_expires_meanwhile_is_left_out(rig):

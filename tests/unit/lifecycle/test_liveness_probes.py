@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.lifecycle.watching import context_of, watch_of
-from yak.broker.delayed_leader_requests import LeaderRequests
+from yak.broker.delayed_leader_requests import LeaderRequests, leaders_of
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
@@ -237,8 +237,8 @@ class FakeSuspectedBrokers:
     def has(self, node_id: int) -> bool:
         return node_id in self.held
 
-    def lead(self, topics: Any) -> bool:
-        return any(info.leader in self.held for topic in topics for info in topic.partitions)
+    def lead(self, leaders: Any) -> bool:
+        return any(node_id in leaders() for node_id in self.held)
 
 
 def watching() -> tuple[Any, FailureWatch]:
@@ -323,7 +323,7 @@ def test_metadata_for_own_partitions_sends_no_probe():
     answer: Any = object()
     outcome = leader_requests(broker).answer_when_decided(
         SimpleNamespace(),  # type: ignore[arg-type]
-        lambda: topics_led_by(HERE, -1),
+        lambda: leaders_of(topics_led_by(HERE, -1)),
         lambda: answer,
     )
     assert outcome is answer
@@ -337,7 +337,7 @@ def test_metadata_probes_each_leader_once():
     before = len(broker.peers.sent)
     later = leader_requests(broker).answer_when_decided(
         SimpleNamespace(),  # type: ignore[arg-type]
-        lambda: topics_led_by(LEADER, OTHER, HERE, LEADER, OTHER),
+        lambda: leaders_of(topics_led_by(LEADER, OTHER, HERE, LEADER, OTHER)),
         lambda: None,
     )
     assert broker.peers.sent[before:] == [(1, 2), (2, 2)]

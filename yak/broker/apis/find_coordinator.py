@@ -16,6 +16,7 @@ from yak.acls.bindings import Operation, ResourceType
 from yak.broker.authorization import denial
 from yak.broker.call import Call, Fields, Later, Now, Outcome
 from yak.broker.delayed_answers import DelayedAnswer
+from yak.broker.delayed_leader_requests import leaders_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
 from yak.errors import ErrorCode, PeerError
@@ -86,7 +87,7 @@ def _when_in_image(broker: Broker, call: Call, name: str) -> Outcome:
 def _when_decided(broker: Broker, call: Call, name: str) -> Outcome:
     return broker.leader_requests.answer_when_decided(
         call,
-        lambda: [topic for topic in [broker.image.topics.get(name)] if topic is not None],
+        lambda: leaders_of(topic for topic in [broker.image.topics.get(name)] if topic is not None),
         lambda: _answer(broker, call, None),
     )
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.authorization import OPERATIONS_OMITTED
 from yak.broker.call import Call, Fields, Later, Now, Outcome, Slices
+from yak.broker.delayed_leader_requests import leaders_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.errors import ErrorCode, PeerError
 from yak.lifecycle.liveness import is_serving, serving_brokers
@@ -102,8 +103,9 @@ def _when_decided(broker: Broker, call: Call, wanted: _Wanted, build: Callable[[
     if not waiting.is_done():
         return Later(waiting)
 
-    topics = partial(_existing, broker, wanted)
-    return broker.leader_requests.answer_when_decided(call, topics, lambda: build(waiting.results))
+    return broker.leader_requests.answer_when_decided(
+        call, lambda: leaders_of(_existing(broker, wanted)), lambda: build(waiting.results)
+    )
 
 
 def _existing(broker: Broker, wanted: _Wanted) -> Iterator[TopicInfo]:
@@ -136,14 +138,12 @@ def _of_topics(broker: Broker, call: Call, wanted: _Wanted, results: _Results) -
 
 
 def _of_all(broker: Broker, call: Call) -> Outcome:
-    def topics() -> Iterable[TopicInfo]:
-        # the image may have changed while a decision was waited for
-        return broker.image.topics.values()
-
     def answer() -> Outcome:
-        return broker.large_requests.answer(call, _all(broker, call), is_large=_is_large(topics()))
+        is_large = _is_large(broker.image.topics.values())
+        return broker.large_requests.answer(call, _all(broker, call), is_large=is_large)
 
-    return broker.leader_requests.answer_when_decided(call, topics, answer)
+    requests = broker.leader_requests
+    return requests.answer_when_decided(call, requests.all_leaders, answer)
 
 
 def _all(broker: Broker, call: Call) -> Slices:
