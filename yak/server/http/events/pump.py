@@ -415,26 +415,33 @@ class Pump:
         self._busy_s = 0.0
         self._written = 0
         await self.gathering.digest()
-        began = time.perf_counter()
-        figures = self._figures()
+        figures = await self._figures()
         end = self.ring.next
-        self._busy_s += time.perf_counter() - began
         for audience in list(self._audiences.values()):
             await self._serve(audience, end, figures)
         self._interval = max(ROUND_SECONDS_MIN, self._busy_s / TIME_SHARE_MAX, self._written / SENDS_PER_SECOND_MAX)
 
-    def _figures(self) -> dict[str, Any]:
-        """The figures of this round: `progress`, and rates by their interval in ms."""
-        found: dict[str, Any] = {}
-        if any(each.has_progress for each in self._audiences):
-            found["progress"] = self._progress.moved()
+    async def _figures(self) -> dict[str, Any]:
+        """The figures of this round: `progress`, and rates by their interval in ms.
+
+        With thousands of topics each interval takes milliseconds, and each listener may have one of its own.
+        """
+        began = time.perf_counter()
+        is_wanted = any(each.has_progress for each in self._audiences)
+        found: dict[str, Any] = {"progress": self._progress.moved() if is_wanted else [], "rates": {}}
         now_ms = self._clock.now_ms()
         due = {interval: rates for interval, rates in self._rates.items() if rates.due_ms <= now_ms}
         more: dict[str, Any] = {}
         if due:
             quorum = own_quorum_json(self._broker) if self._broker.metadata_in_quorum else None
             more = {"process": self._process.figures(), "quorum": quorum}
-        found["rates"] = {interval: {**rates.since_last(now_ms), **more} for interval, rates in due.items()}
+        for interval, rates in due.items():
+            if found["rates"]:
+                self._busy_s += time.perf_counter() - began
+                await trio.sleep(_PAUSE_SECONDS)
+                began = time.perf_counter()
+            found["rates"][interval] = {**rates.since_last(now_ms), **more}
+        self._busy_s += time.perf_counter() - began
         return found
 
     async def _serve(self, audience: Subscribers, end: int, figures: dict[str, Any]) -> None:

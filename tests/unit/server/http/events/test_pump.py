@@ -9,10 +9,18 @@ from unittest.mock import Mock, patch
 
 import trio
 
+from yak.broker.counters import Counters as CoreCounters
 from yak.cluster.image import Delta, Image
 from yak.core.events import Notice
 from yak.server.http.events.listeners import EventFilter, EventRing, Listener, Subscription
-from yak.server.http.events.pump import KEEP_ALIVE_SECONDS, NOTES_MAX, NOTES_WITHOUT_LISTENERS_MAX, PendingEvents, Pump
+from yak.server.http.events.pump import (
+    KEEP_ALIVE_SECONDS,
+    NOTES_MAX,
+    NOTES_WITHOUT_LISTENERS_MAX,
+    PendingEvents,
+    Pump,
+    Rates,
+)
 from yak.server.http.fair_share import FairShare
 from yak.server.shell import Counters
 
@@ -135,6 +143,19 @@ async def test_pump_stops_without_listeners_and_starts_again(autojump_clock):
         ear, _ = join(pump, position=1)
         await trio.sleep(1)
         assert ear.groups() == ["unheard", "unheard"]
+
+
+async def test_rates_of_several_intervals_are_computed_with_pauses_between_them(autojump_clock, monkeypatch):
+    times, since_last = [], Rates.since_last
+    monkeypatch.setattr(Rates, "since_last", lambda *given: times.append(trio.current_time()) or since_last(*given))
+    async with pumping() as pump:
+        pump._broker.counters = CoreCounters()
+        pump._process = SimpleNamespace(figures=dict)
+        intervals = (100, 200, 400)
+        ears = [join(pump, Subscription(EventFilter(), each, has_progress=False))[0] for each in intervals]
+        await trio.sleep(2)
+    assert all(b"event: rates" in each.raw for each in ears)
+    assert len(set(times)) == len(times)
 
 
 async def test_quiet_listener_gets_comments_while_others_are_busy(autojump_clock):
