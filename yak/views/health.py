@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,15 +35,19 @@ class PartitionCounts:
 class Health:
     """The health of a broker at this moment, for one answer."""
 
-    def __init__(self, broker: Broker, counts: PartitionCounts) -> None:
-        self._broker = broker
-        self.counts = counts
+    def __init__(self, broker: Broker, count: Callable[[], PartitionCounts]) -> None:
+        self._broker, self._count = broker, count
         self._disks = [
             {"index": index, "state": "online" if directory.failure is None else "offline"}
             for index, directory in enumerate(broker.log_store.directories)
         ]
         self.own_reasons = self._own_reasons()
         """Problems of this broker."""
+
+    @property
+    def counts(self) -> PartitionCounts:
+        """Those of the image: with thousands of partitions they take milliseconds, so not every answer has them."""
+        return self._count()
 
     def _own_reasons(self) -> list[str]:
         reasons = []
@@ -120,10 +124,13 @@ class HealthView:
 
     def present(self) -> Health:
         """The present health of the broker."""
+        return Health(self._broker, self._count)
+
+    def _count(self) -> PartitionCounts:
         image = self._broker.image
         if image is not self._image:
             self._image, self._counts = image, _count(self._broker, image)
-        return Health(self._broker, self._counts)
+        return self._counts
 
 
 class MinIsrs:

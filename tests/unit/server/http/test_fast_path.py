@@ -4,7 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.server.http.fast_path import path_of
+from yak.server.http.fast_path import OPEN_PATHS, PATHS, path_of
+from yak.sim.rig import Rig
+from yak.views import health
+from yak.views.health import HealthView
 
 HOST = b"host: 127.0.0.1:8080\r\n"
 
@@ -69,3 +72,15 @@ def test_a_header_of_blanks_does_not_stop_the_loop(blanks):
     hostile = b"GET /health HTTP/1.1\r\n" + HOST + b"accept:" + blanks + b"\x80\r\n\r\n"
     assert path_of(context(), hostile) is None
     assert path_of(context(), b"GET /health HTTP/1.1\r\n" + HOST + b"accept:" + blanks + b"\r\n\r\n") == "/health"
+
+
+def test_check_of_a_load_balancer_counts_no_partitions(monkeypatch):
+    """It comes every second, and with thousands of partitions the counts of each image take milliseconds."""
+    counted = []
+    monkeypatch.setattr(health, "_count", lambda *_given: counted.append(1) or health.PartitionCounts())
+    view = HealthView(Rig().node.broker)
+    for path in OPEN_PATHS:
+        assert PATHS[path](view)[0] == 200
+    assert counted == []
+    assert PATHS["/health"](view)[0] == 200
+    assert counted == [1]
