@@ -199,10 +199,11 @@ class RemoteBrokers:
             raise _lost(address, error) from None
 
     def _keep(self, address: tuple[str, int], stream: Stream) -> None:
-        idle = self._idle.setdefault(address, [])
-        idle.append((trio.current_time(), stream))
-        if len(idle) > _IDLE_PER_BROKER_MAX:
-            _socket_of(idle.pop(0)[1]).close()
+        now = trio.current_time()
+        self._idle.setdefault(address, []).append((now, stream))
+        for idle in self._idle.values():  # also those to addresses that brokers have no more
+            while len(idle) > _IDLE_PER_BROKER_MAX or (idle and now - idle[0][0] > _IDLE_SECONDS_MAX):
+                _socket_of(idle.pop(0)[1]).close()
 
 
 def _lost(address: tuple[str, int], error: Exception) -> RemoteLost:

@@ -259,6 +259,20 @@ async def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pyt
         assert other.connections == 2
 
 
+async def test_idle_connection_to_an_address_that_is_not_used_any_more_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
+    async with other_broker() as former, other_broker() as present:
+        brokers = RemoteBrokers()
+        await brokers.exchange(("127.0.0.1", former.port), b"first")
+        await trio.sleep(0.05)
+        await brokers.exchange(("127.0.0.1", present.port), b"second")
+        await trio.testing.wait_all_tasks_blocked(0.01)
+        assert [stream.socket.fileno() for stream in former.open] == [-1]
+        assert [stream.socket.fileno() for stream in present.open] != [-1]
+
+
 async def test_a_broker_that_came_back_is_found_again() -> None:
     brokers = RemoteBrokers()
     async with other_broker() as other:
