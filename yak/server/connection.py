@@ -65,6 +65,7 @@ class Connection(SendQueue):
         "close_reason",
         "closing",
         "connection_id",
+        "drained_bytes",
         "frame_since_ms",
         "has_sent",
         "input",
@@ -116,6 +117,8 @@ class Connection(SendQueue):
         """Set while reading is paused; setting the event resumes it."""
         self._drained: trio.Event | None = None
         self._draining = False
+        self.drained_bytes = 0
+        """What it has sent while the socket did not take all: of a client that reads slowly."""
         self._peer_has_ended = False
         self._held_bytes = 0
         self._unread_bytes = 0
@@ -418,6 +421,7 @@ class Connection(SendQueue):
             before = self.unsent_bytes
             shell.counters.sends += self.send()
             if self.unsent_bytes != before:
+                self.drained_bytes += before - self.unsent_bytes
                 self.last_active_ms = shell.clock.now_ms()
                 self._recount_held()
                 if self.relief is not None and self.unsent_bytes <= shell.limits.unsent_reply_bytes_max:

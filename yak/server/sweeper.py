@@ -3,7 +3,7 @@
 Deadlines are timestamps that only this task compares, so they cost nothing per frame.
 """
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import trio
 
@@ -14,11 +14,15 @@ _EVERY_SECONDS: Final = 1.0
 _SPARES_IDLE_ROUNDS: Final = 5
 _STALLED_MS: Final = 30_000
 
+Drained: TypeAlias = dict[Connection, tuple[int, int]]
+"""Since when each connection has unsent bytes while half of the memory is full, in ms; what it had drained by then."""
+
 
 async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> None:
     """The sweeper's task; ends only by cancellation."""
     rounds_without_frames = 0
     frames = -1
+    drained: Drained = {}
     while True:
         asleep_since = trio.current_time()
         await trio.sleep(every_seconds)
@@ -37,8 +41,7 @@ async def run_sweeper(shell: Shell, every_seconds: float = _EVERY_SECONDS) -> No
             reason = overdue(connection, shell, now_ms)
             if reason is not None:
                 _close(shell, connection, reason)
-        if shell.memory.is_full:
-            _make_room(shell, now_ms)
+        drained = _make_room(shell, now_ms, drained) if _is_half_full(shell) else {}
         rounds_without_frames = rounds_without_frames + 1 if frames == shell.counters.frames else 0
         frames = shell.counters.frames
         if rounds_without_frames == _SPARES_IDLE_ROUNDS:
@@ -65,15 +68,32 @@ def overdue(connection: Connection, shell: Shell, now_ms: int) -> str | None:
     return None
 
 
-def _make_room(shell: Shell, now_ms: int) -> None:
-    """Memory is full: close the stalled connection with the most unsent bytes, if there is one."""
+def _make_room(shell: Shell, now_ms: int, before: Drained) -> Drained:
+    """If memory is full, close stalled connections, those with the most unsent bytes first, until half of it is free.
+
+    A client that reads a packet now and then is stalled too, if it has been that slow since half of it was full.
+    """
+    behind = [connection for connection in shell.connections.values() if _unsent_in_memory(connection)]
+    drained = {each: before.get(each, (now_ms, each.drained_bytes)) for each in behind}
     stalled = [
-        connection
-        for connection in shell.connections.values()
-        if connection.unsent_bytes and now_ms - connection.last_active_ms > _STALLED_MS
+        each
+        for each, (since_ms, bytes_then) in drained.items()
+        if now_ms - each.last_active_ms > _STALLED_MS
+        or now_ms - since_ms > shell.limits.frame_ms_max(each.drained_bytes - bytes_then)
     ]
-    if stalled:
-        _close(shell, max(stalled, key=lambda connection: connection.unsent_bytes), "answers-not-read")
+    if shell.memory.is_full:
+        for each in sorted(stalled, key=_unsent_in_memory, reverse=True):
+            if _is_half_full(shell):
+                _close(shell, each, "answers-not-read")
+    return drained
+
+
+def _is_half_full(shell: Shell) -> bool:
+    return shell.memory.held_bytes > shell.memory.bytes_max // 2
+
+
+def _unsent_in_memory(connection: Connection) -> int:
+    return connection.unsent_bytes - connection.slice_bytes
 
 
 def _close(shell: Shell, connection: Connection, reason: str) -> None:
