@@ -185,6 +185,9 @@ NEAR_SEND_BUFFER_BYTES: Final = 512 * KIB
 """The send buffer of a client less than a millisecond away, which bounds what is on its way too: otherwise its receive
 buffer fills up while it works on records (librdkafka, 8 partitions of 1 KB: 0.54 us of processor time a record, 0.29 with
 it, and half as many records again). Kafka gives all clients 100 KiB (socket.send.buffer.bytes)."""
+FETCH_PARTITIONS_READ_MAX: Final = 1_000
+"""Partitions that one fetch of a consumer reads: a client may want one byte of each, and a read takes 20 us. The others
+come with its next fetches."""
 FETCH_SESSION_PARTITIONS_MAX: Final = 100_000
 """Partitions of one fetch session; a larger session is refused and the client sends full fetches."""
 FETCH_PARTITIONS_REMEMBERED_MAX: Final = 250_000

@@ -31,7 +31,13 @@ from yak.core.events import MuteConnection, UnmuteConnection
 from yak.core.jobs import CombinedPlan
 from yak.errors import ErrorCode, LogDirectoryFailure, PeerError
 from yak.ids import Offset, TopicPartition
-from yak.limits import FETCH_SLICED_BYTES_MAX, FETCH_SLICED_BYTES_PER_PARTITION, SLICE_ELEMENTS
+from yak.limits import (
+    FETCH_PARTITIONS_READ_MAX,
+    FETCH_SLICED_BYTES_MAX,
+    FETCH_SLICED_BYTES_PER_PARTITION,
+    LARGE_REQUEST_ELEMENTS,
+    SLICE_ELEMENTS,
+)
 from yak.ports.disk import Buffer, Part
 from yak.protocol.fetch_answer import AbortedTransaction, FetchPartitionAnswer, fetch_response, fetch_response_in_slices
 from yak.protocol.hot_pieces import NodeEndpoint, TopicKey
@@ -304,6 +310,11 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         """Topics that the client may not read."""
         call.request = None  # the items have all that is needed of it
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it reads many partitions: also a short request does, in a session with as many."""
+        return self._is_incremental and self._session is not None and len(self._session.dirty) > LARGE_REQUEST_ELEMENTS
+
     def start(self) -> Outcome:
         """Answer with the bytes available, or wait if they are too few."""
         reading = self.read()
@@ -492,6 +503,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                     raise PeerError(ErrorCode.not_leader_or_follower)
                 raise PeerError(ErrorCode.offset_out_of_range)
             return answer
+        if len(reading.to_count) >= FETCH_PARTITIONS_READ_MAX:
+            return answer
         at_least_one = reading.bytes_count == 0
         size = max(min(item.max_bytes, room), 0)
         sliced_bytes = min(item.max_bytes, self._sliced_max_bytes - reading.bytes_count)
@@ -634,6 +647,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         return (
             reading.bytes_count >= self._min_bytes
             or reading.has_error
+            or len(reading.to_count) >= FETCH_PARTITIONS_READ_MAX
             or self.timeout_ms == 0
             or (not self._items and not self._is_incremental)
             or (reading.bytes_count > 0 and self._ends_with_segment())

@@ -283,6 +283,33 @@ def test_large_produce_without_acks_is_appended_and_not_answered(broker):
     assert len(broker.send(client, metadata(["orders"]))) == 1
 
 
+def test_short_fetch_of_a_session_with_many_partitions_to_read_takes_several_turns(broker):
+    client = broker.open()
+    (first,) = broker.ask(client, fetch([("orders", 3), ("nowhere", COUNT)], session_epoch=0))
+    session_id = int.from_bytes(first[SESSION_ID], "big")
+    assert broker.send(client, fetch([], session_id=session_id, session_epoch=1)) == []
+    (answer,), turns = broker.finish(client)
+    rows = {row.topic: row.partitions for row in decode_response(FETCH, 12, answer[4:]).responses}
+    assert len(rows["nowhere"]) == COUNT
+    assert turns > 3
+
+
+def test_fetch_reads_some_of_its_partitions_and_others_come_with_the_next(monkeypatch):
+    monkeypatch.setattr("yak.broker.fetches.FETCH_PARTITIONS_READ_MAX", 2)
+    broker = Broker()
+    broker.rig.create_topic("many", partitions=6)
+    for number in range(6):
+        broker.rig.produce("many", [b"a"], partition=number)
+    client, seen = broker.open(), set()
+    for _ in range(12):
+        (answer,) = broker.ask(client, fetch([("many", 6)]))
+        (topic,) = decode_response(FETCH, 12, answer[4:]).responses
+        found = {row.partition_index for row in topic.partitions if row.records}
+        assert len(found) == 2
+        seen |= found
+    assert seen == set(range(6))
+
+
 def test_large_fetch_waits_for_records_and_is_woken_by_them(broker):
     client, producer = broker.open(), broker.open()
     request_ = fetch([("orders", 3)] * 400, max_wait=1000, min_bytes=1)

@@ -48,7 +48,11 @@ def handle(broker: Broker, call: Call) -> Outcome:
         key, name = _topic_of(broker, topic) if by_id else (topic.topic, topic.topic)
         items += [ConsumerItem(key, name, data) for data in topic.partitions]
     fetch = broker.fetches.of_consumer(call, items, by_id=by_id)
-    return fetch if isinstance(fetch, list) else fetch.start()
+    if isinstance(fetch, list):
+        return fetch
+    if fetch.is_large:
+        return broker.large_requests.answer(call, fetch.start_in_slices(), is_large=True)
+    return fetch.start()
 
 
 def slices(broker: Broker, call: Call) -> Slices:
