@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
-from yak.config.broker_configs import definition_of
+from yak.config.broker_configs import definition_of, quoted
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def _take_config(found: KafkaEnvironment, variable: str, name: str, value: str) 
 
         near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=_TYPO)
         if near:
-            guess = f"{variable_of(near[0])}={value}"
+            guess = f"{variable_of(near[0])}={quoted(near[0], value)}"
             raise _refused(variable, f"there is no config {name}", f"closest: {near[0]}", guess)
         why = "YAK has no such config"
     found.ignored.append(f"{variable} is ignored: {why}")

@@ -213,7 +213,7 @@ def _refuse_bad(name: str, text: str) -> None:
             "bad-config",
             f"There is no broker config {name!r}.",
             why="YAK takes Kafka's broker configs by their names.",
-            try_=("yak config show",) if near is None else (f"-c {near}={_quoted(near, text)}",),
+            try_=("yak config show",) if near is None else (f"-c {near}={quoted(near, text)}",),
         )
     try:
         definition.accept(text)
@@ -236,7 +236,7 @@ def _nearest(name: str) -> str | None:
     return next(iter(difflib.get_close_matches(name, BROKER_CONFIGS, n=1)), None)
 
 
-def _quoted(name: str, text: str) -> str:
+def quoted(name: str, text: str) -> str:
     """A value for a config as an error shows it: not one that may be a secret."""
     definition = definition_of(name)
     assert definition is not None, "it is one of the configs"

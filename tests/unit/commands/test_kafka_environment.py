@@ -221,6 +221,10 @@ def test_mistyped_name_is_refused_with_the_closest_one() -> None:
     assert refused(KAFKA_NUM_PARTITONS="3").try_ == ("KAFKA_NUM_PARTITIONS=3",)
 
 
+def test_mistyped_name_of_a_password_does_not_show_the_password() -> None:
+    assert refused(KAFKA_SSL_KEYSTORE_PASWORD="open sesame").try_ == ("KAFKA_SSL_KEYSTORE_PASSWORD=VALUE",)
+
+
 def test_tls_files_are_taken_from_the_folder_of_secrets(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     found = read(
