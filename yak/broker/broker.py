@@ -364,9 +364,8 @@ class Broker:
         self.flusher.stop()
 
     def configs_changed(self) -> None:
-        """The logs have their changed configurations: apply the configs of this broker."""
+        """Apply the configs of this broker."""
         self._put_configs_in_force()
-        self.replica_fetchers.configs_changed()
         self.fetches.throttle.update_rate()
         self.log_moves.throttle.update_rate()
         self.listener_configs.apply()
@@ -384,6 +383,8 @@ class Broker:
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
+        if delta.configs_changed:
+            self.replica_fetchers.configs_changed()
         if self.image.quotas is not before.quotas:
             self.throttling.set_quotas(self.image.quotas)
         if self.image.acls is not before.acls:

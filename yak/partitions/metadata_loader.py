@@ -65,7 +65,7 @@ class MetadataPublisher(Protocol):
     """Notifies the other parts of the broker."""
 
     def configs_changed(self) -> None:
-        """The logs have their changed configurations, but no partition has its new role yet."""
+        """Configs of brokers or topics changed; the logs do not have theirs yet."""
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match the image in force."""
@@ -286,9 +286,9 @@ class MetadataLoader:
         local_replicas = self._local_replicas
         yield from local_replicas.drop_removed(before, image, delta)
         if delta.configs_changed:
-            # Configs first: the new roles may have been decided by the new configs.
-            yield from local_replicas.apply_configs(delta)
+            # The broker's first: the cleaner schedules a log by them. Then the logs', which may have decided the new roles.
             self._publisher.configs_changed()
+            yield from local_replicas.apply_configs(delta)
         yield from local_replicas.apply_roles(image, delta, created)
 
     def _acted(self, before: Image, step: _Step) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit.broker.requests import BROKER, alter
 from yak.core import events
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -135,6 +136,16 @@ def test_log_cleaner_has_no_timer_when_no_log_changes() -> None:
     rig.produce("plain", [b"x"])
     rig.run_for(5_000)
     assert rig.node.broker.log_cleaner not in rig.node.broker.timers
+
+
+def test_shorter_backoff_counts_for_logs_that_wait_for_the_former_one() -> None:
+    rig = compacted_rig(log_cleaner_backoff_ms="3600000")
+    commit(rig, range(60))
+    rig.run_for(10_000)
+    assert not notices(rig, "log-compacted")
+    assert alter(rig, BROKER, "", {"log.cleaner.backoff.ms": "1000"}).error_code == ErrorCode.none
+    rig.run_for(3_000)
+    assert len(notices(rig, "log-compacted")) == 1
 
 
 def test_log_cleaner_can_be_disabled() -> None:
