@@ -321,13 +321,13 @@ def split_address(text: str, what: str) -> tuple[str, int | None]:
 def parse_properties_file(text: str) -> dict[str, str]:
     """Parse a Java properties file such as Kafka's `server.properties`.
 
-    Lines are `name=value` or `name: value`, comments start with `#` or `!`, and a backslash at the end continues a
-    line. Any other backslash escapes what follows it, as for java.util.Properties: a regular expression in a rule for
-    principals has two where it means one.
+    Lines are `name=value`, `name: value` or `name value`, comments start with `#` or `!`, and a backslash at the end
+    continues a line. Any other backslash escapes what follows it, as for java.util.Properties: a regular expression in
+    a rule for principals has two where it means one.
     """
     settings: dict[str, str] = {}
     logical = ""
-    for raw in text.splitlines():
+    for raw in f"{text}\n".split("\n"):  # not splitlines: a password may have other separators
         line = raw.lstrip()
         if not logical and (not line or line[0] in "#!"):
             continue
@@ -335,24 +335,16 @@ def parse_properties_file(text: str) -> dict[str, str]:
         if (len(logical) - len(logical.rstrip("\\"))) % 2:
             logical = logical[:-1]
             continue
-        name, value = _split_property(logical)
-        settings[name] = value
+        found = _PROPERTY.match(logical)
+        assert found is not None, "every part of it may be empty"
+        settings[_unescaped(found[1])] = _unescaped(found[2].strip())
         logical = ""
-    if logical:
-        name, value = _split_property(logical)
-        settings[name] = value
     return settings
 
 
-_PROPERTY_NAME: Final = re.compile(r"(?:\\.|[^\\=:])*", re.DOTALL)
+_PROPERTY: Final = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?(.*)", re.DOTALL)
 _PROPERTY_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.)|$)", re.DOTALL)
 _PROPERTY_SIGNS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-
-
-def _split_property(line: str) -> tuple[str, str]:
-    name = _PROPERTY_NAME.match(line)
-    at = len(line) if name is None else name.end()
-    return _unescaped(line[:at].strip()), _unescaped(line[at + 1 :].strip())
 
 
 def _unescaped(text: str) -> str:

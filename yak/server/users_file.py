@@ -30,7 +30,7 @@ def read_passwords(path: str) -> Mapping[str, str]:
             if found.st_mode & _OTHERS:
                 mode = stat.S_IMODE(found.st_mode)
                 raise _bad(path, f"other users of this machine may use it (mode {mode:04o})", f"chmod 600 {path}")
-            lines = file.read().splitlines()
+            lines = file.read().split("\n")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise _bad(path, (why or str(error)).lower(), f"ls -l {path}") from None

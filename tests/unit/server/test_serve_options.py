@@ -124,9 +124,14 @@ def test_bad_addresses_are_refused(text: str) -> None:
         (r"a=\t\u00e9\ud83d\ude00\z", "a", "\t\u00e9\U0001f600z"),
         (r"a=\ud83d", "a", "\ufffd"),
         (r"a=b\\\\", "a", "b\\\\"),
+        ("num.partitions 6", "num.partitions", "6"),
+        ("ssl.key.password\t open sesame", "ssl.key.password", "open sesame"),
+        ("a = = b", "a", "= b"),
+        ("a\\ b=c", "a b", "c"),
+        ("ssl.key.password=open\u2028sesame", "ssl.key.password", "open\u2028sesame"),
     ],
 )
-def test_backslashes_in_properties_files_escape_as_in_java(line: str, name: str, value: str) -> None:
+def test_line_of_a_properties_file_is_read_as_java_does(line: str, name: str, value: str) -> None:
     assert parse_properties_file(f"{line}\nlast=1\n") == {name: value, "last": "1"}
 
 

@@ -36,6 +36,11 @@ def test_bad_file_is_refused_without_its_passwords(tmp_path, text):
     assert "secret" not in f"{caught.value} {caught.value.why}"
 
 
+def test_password_may_have_unicodes_line_separators(tmp_path):
+    users, (mechanism, *_) = read_users_file(write(tmp_path, "ann:open\u2028sesame")), MECHANISMS.values()
+    assert ScramCredential.parse(users["ann"][mechanism.name]).is_password(mechanism, "open\u2028sesame")
+
+
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
 def test_file_that_others_may_use_is_refused(tmp_path, mode):
     with pytest.raises(UsageError, match="cannot be used") as caught:
