@@ -114,7 +114,8 @@ class BrokerConfig:
             _refuse_bad(name, text)
         for name in _BOUNDED:
             _refuse_outside(static, name)
-        _refuse_short_socket_timeout(static)
+        for name, other, more_ms in _LONGER_THAN:
+            _refuse_short(static, name, other, more_ms)
         values: dict[str, Any] = {
             each.name: _field_value(static, each.name.replace("_", "."), each.type)
             for each in fields(cls)
@@ -147,6 +148,11 @@ _DYNAMIC_FIELDS: Final = (
 """Fields that change while the broker runs; other dynamic configs are topics' defaults, rates, or of one listener."""
 _BOUNDED: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
 """Consumer group protocol configs with a minimum and a maximum config (Kafka's GroupCoordinatorConfig)."""
+_LONGER_THAN: Final = (
+    ("replica.socket.timeout.ms", "replica.fetch.wait.max.ms", 0),
+    ("group.consumer.session.timeout.ms", "group.consumer.heartbeat.interval.ms", 1),
+)
+"""A timeout, a wait of the other side, and by how much the timeout is longer: else each wait would count as a failure."""
 
 
 def is_sensitive(name: str) -> bool:
@@ -258,17 +264,14 @@ def _refuse_outside(static: Mapping[str, str], name: str) -> None:
         )
 
 
-def _refuse_short_socket_timeout(static: Mapping[str, str]) -> None:
-    """KafkaConfig.validateValues: else a fetch that waits for records would count as unanswered."""
-    timeout_ms, wait_ms = (
-        int(str(_value(static, f"replica.{name}.ms"))) for name in ("socket.timeout", "fetch.wait.max")
-    )
-    if timeout_ms < wait_ms:
+def _refuse_short(static: Mapping[str, str], name: str, other: str, more_ms: int) -> None:
+    timeout_ms, other_ms = (int(str(_value(static, each))) for each in (name, other))
+    if timeout_ms < other_ms + more_ms:
         raise UsageError(
             "bad-config",
-            f"replica.socket.timeout.ms={timeout_ms} cannot be used.",
-            why=f"It is less than replica.fetch.wait.max.ms={wait_ms}.",
-            try_=(f"-c replica.socket.timeout.ms={wait_ms}",),
+            f"{name}={timeout_ms} cannot be used.",
+            why=f"It must be at least {other_ms + more_ms}, because {other} is {other_ms}.",
+            try_=(f"-c {name}={other_ms + more_ms}",),
         )
 
 

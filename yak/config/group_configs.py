@@ -106,14 +106,9 @@ def group_config_value(name: str, overrides: Mapping[str, str], static_broker: M
 def check_group_configs(overrides: Mapping[str, str], static_broker: Mapping[str, str]) -> None:
     """Raise PeerError(INVALID_CONFIG) unless a group may have these configs together.
 
-    They keep to the limits of the brokers (Kafka's GroupConfig.validateValues). A group without timeouts of its own has
-    those of the brokers, whatever they are.
+    They keep to the limits of the brokers (Kafka's GroupConfig.validateValues).
     """
-    if ASSIGNMENT_INTERVAL in overrides:
-        _check_limits(ASSIGNMENT_INTERVAL, overrides, static_broker)
-    if overrides.keys().isdisjoint((HEARTBEAT_INTERVAL, SESSION_TIMEOUT)):
-        return
-    for name in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
+    for name in (ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
         _check_limits(name, overrides, static_broker)
     session_ms, heartbeat_ms = (
         group_config_value(name, overrides, static_broker) for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL)

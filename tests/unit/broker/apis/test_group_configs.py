@@ -106,7 +106,7 @@ def test_a_value_that_a_group_may_not_have_changes_nothing(rig, name, value, ope
 
 
 def test_a_config_of_another_kind_does_not_depend_on_the_timeouts_of_the_brokers():
-    rig = Rig(settings={"group.consumer.session.timeout.ms": "2000"})  # below the heartbeat interval
+    rig = Rig(settings={"group.consumer.session.timeout.ms": "2000", "group.consumer.heartbeat.interval.ms": "1999"})
     assert altered(rig, STANDBYS, "1") == ErrorCode.none
     assert altered(rig, HEARTBEAT, "3000") == ErrorCode.invalid_config
 
