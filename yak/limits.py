@@ -133,8 +133,8 @@ REPLICAS_PER_BROKER_MAX: Final = 20_000
 EXTERNAL_BROKERS_MAX: Final = 1_000
 """External brokers in the metadata; beyond it a new one replaces the one that was closed first. Every image and snapshot
 holds all of them."""
-CONFIG_VALUE_LENGTH_MAX: Final = 32 * KIB
-"""Bytes of one config value, which is stored, logged and sent whole."""
+CONFIG_VALUE_BYTES_MAX: Final = 32_767
+"""One config value, which is stored, logged and sent whole: older versions of DescribeConfigs have 16-bit lengths."""
 
 # --------------------------------------------------------------------------------------------------------------- ACLs
 

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 
 from yak import errors  # ErrorCode is resolved on use, so that reading the tables does not import kio
 from yak.errors import PeerError
-from yak.limits import CONFIG_VALUE_LENGTH_MAX
+from yak.limits import CONFIG_VALUE_BYTES_MAX
 
 INT_MAX: Final = 2**31 - 1
 LONG_MAX: Final = 2**63 - 1
@@ -86,8 +86,8 @@ class ConfigDef:
 
     def parse(self, text: str) -> Value:
         """The typed value of a string. Raises ValueError with a message."""
-        if len(text) > CONFIG_VALUE_LENGTH_MAX:
-            raise ValueError(f"{len(text)} characters are too long")
+        if (size := len(text.encode(errors="surrogateescape"))) > CONFIG_VALUE_BYTES_MAX:
+            raise ValueError(f"{size} bytes are too long")
         value = _parse(self.type, text.strip())
         if self.check is not None:
             self.check(self.name, value)

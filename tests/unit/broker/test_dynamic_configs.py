@@ -106,6 +106,14 @@ KERBEROS = [
 ]
 
 
+@pytest.mark.parametrize("text", ["x" * 32_768, "é" * 20_000])
+def test_value_for_which_older_clients_have_no_room_is_refused_and_they_can_describe_the_broker(rig, text):
+    assert altered(rig, "sasl.kerberos.kinit.cmd", text) == ErrorCode.invalid_request
+    assert altered(rig, "sasl.kerberos.kinit.cmd", text[: 32_767 // len(text[0].encode())]) == ErrorCode.none
+    for version in (1, 2, 3):
+        assert describe(rig, BROKER, "1", version=version).error_code == ErrorCode.none
+
+
 @pytest.mark.parametrize(("name", "default", "value"), KERBEROS)
 def test_kerberos_config_is_set_for_one_broker_as_in_a_kafka_without_kerberos(rig, name, default, value):
     assert described(rig, name) == (default, DEFAULT, False)

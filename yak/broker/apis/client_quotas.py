@@ -17,7 +17,7 @@ from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.records import QUOTA
 from yak.cluster.topic_changes import plan_alter
 from yak.errors import ErrorCode, PeerError
-from yak.limits import CONFIG_VALUE_LENGTH_MAX
+from yak.limits import CONFIG_VALUE_BYTES_MAX
 from yak.quotas.entity import Entity, decode_entity, encode_entity, entity_of
 from yak.quotas.quota_types import ENTITY_TYPES, FRACTIONAL, IP, IP_QUOTAS, USER_QUOTAS, QuotaType
 
@@ -132,7 +132,7 @@ def _checked_entity(parts: list[tuple[str, str | None]]) -> Entity:
             raise PeerError(ErrorCode.invalid_request, f"entity type {kind} is given more than once")
         if name == "":
             raise PeerError(ErrorCode.invalid_request, f"an empty {kind} is not supported")
-        if name is not None and len(name) > CONFIG_VALUE_LENGTH_MAX:
+        if name is not None and len(name.encode()) > CONFIG_VALUE_BYTES_MAX:
             raise PeerError(ErrorCode.invalid_request, f"the {kind} is too long")
         if kind == IP and name is not None:
             _check_ip(name)
