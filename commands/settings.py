@@ -423,14 +423,8 @@ def unknown_setting(name: str, where: str) -> UsageError:
 def parsed(name: str, value: object, origin: str) -> object:
     """The value of a setting, from text or from TOML. Raises UsageError (`bad-setting`, `bad-duration`)."""
     setting = BY_NAME[name]
-    if not isinstance(value, str):
-        if setting.parse is parse_bool or isinstance(value, bool):
-            return bool(value)
-        value = str(value)
     try:
-        return setting.parse(value)
-    except UsageError:
-        raise
+        return setting.parse(str(value))
     except ValueError as error:
         raise UsageError(
             "bad-setting",

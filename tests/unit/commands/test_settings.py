@@ -84,7 +84,13 @@ def test_a_setting_beside_the_contexts_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "slug"), [("prot = 1\n", "unknown-setting"), ("port = \n", "config-file"), ('port = "x"\n', "bad-setting")]
+    ("text", "slug"),
+    [
+        ("prot = 1\n", "unknown-setting"),
+        ("port = \n", "config-file"),
+        ('port = "x"\n', "bad-setting"),
+        ("port = true\n", "bad-setting"),
+    ],
 )
 def test_a_project_file_with_a_mistake_is_refused(tmp_path, text, slug):
     (tmp_path / "yak.toml").write_text(text)
