@@ -9,7 +9,6 @@ from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, Update, Value, validate
-from yak.config.ssl_configs import of_one_listener
 from yak.errors import PeerError, UsageError
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
@@ -190,9 +189,8 @@ def validate_broker_config(name: str, value: str | None, *, per_broker: bool) ->
     INVALID_CONFIG for an unknown name or a bad value, INVALID_REQUEST for a config that needs a restart (Kafka's
     ConfigAdminManager.validateBrokerConfigChange).
     """
-    of_listener = of_one_listener(name)
-    table = BROKER_CONFIGS if of_listener is None else {name: of_listener}
-    definition = table.get(name)
+    definition = definition_of(name)
+    table = BROKER_CONFIGS if definition is None else {name: definition}
     if definition is not None and definition.update is Update.READ_ONLY:
         raise PeerError(errors.ErrorCode.invalid_request, f"Cannot update these configs dynamically: {name}")
     validate(table, name, value)

@@ -6,9 +6,9 @@ from itertools import dropwhile
 from typing import Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS, RATES
+from yak.config.broker_configs import definition_of
 from yak.config.definitions import ConfigDef, ConfigSource, ConfigType, Synonym, Update, effective_text
 from yak.config.group_configs import GROUP_CONFIGS
-from yak.config.ssl_configs import of_one_listener
 from yak.config.topic_config_table import TOPIC_CONFIGS
 from yak.config.topic_configs import scale
 
@@ -96,7 +96,7 @@ def describe_broker(*broker_levels: Mapping[str, str], names: Collection[str] | 
     prefixed = {
         name: replace(definition, name=name)
         for name in sorted({*dynamic_broker, *static_broker})
-        if (definition := of_one_listener(name)) is not None
+        if (definition := definition_of(name)) is not None
     }
     rows = [
         _row(definition, _behind_broker_config(definition.name, levels), definition.update is Update.READ_ONLY)

@@ -69,6 +69,15 @@ def test_a_broker_shows_what_is_read_only_and_where_it_comes_from():
     assert (row.value, row.source) == (None, ConfigSource.DEFAULT)
 
 
+@pytest.mark.parametrize(
+    "config", ["ssl.client.auth", "sasl.oauthbearer.expected.issuer", "oauthbearer.sasl.oauthbearer.scope.claim.name"]
+)
+def test_a_broker_shows_the_configs_of_one_listener(config):
+    name = f"listener.name.external.{config}"
+    row = one(describe_broker({}, {}, {name: "required"}, names=[name]))
+    assert (row.value, row.source, row.read_only) == ("required", ConfigSource.STATIC_BROKER, True)
+
+
 def test_a_rate_is_described_only_where_it_is_set_and_has_no_default():
     """As Kafka's ConfigHelper: its KafkaConfig does not have these configs."""
     name = "leader.replication.throttled.rate"
