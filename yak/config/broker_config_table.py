@@ -193,7 +193,7 @@ _WITH_EFFECT: Final = (
         "Maximum number of connections from one IP address."
     ),
     define("queued.max.request.bytes", _LONG, -1, at_least(-1))(
-        "Memory for requests during receipt; -1: a quarter of the memory of the machine, or of the container."
+        "Memory for requests during receipt; -1 or 0: a quarter of the memory of the machine, or of the container."
     ),
     define("log.retention.check.interval.ms", _LONG, 300000, at_least(1))("How often retention is checked."),
     define("log.flush.offset.checkpoint.interval.ms", _INT, 60000, at_least(0))(

@@ -49,7 +49,7 @@ class BrokerConfig:
     max_connections: int
     max_connections_per_ip: int
     queued_max_request_bytes: int
-    """-1: a quarter of the memory of the machine, or of the container (`limits.request_memory_bytes_max`)."""
+    """-1 or 0: a quarter of the memory of the machine, or of the container (`yak.server.memory_limit.request_memory_bytes`)."""
     log_retention_check_interval_ms: int
     log_flush_offset_checkpoint_interval_ms: int
     log_initial_task_delay_ms: int

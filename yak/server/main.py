@@ -26,7 +26,6 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, bracketed
 from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, YakError, first_in
-from yak.limits import request_memory_bytes_max
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
 from yak.security.redis_url import without_password
@@ -38,7 +37,7 @@ from yak.server.disk import RealDisk
 from yak.server.exposure import exposure
 from yak.server.latencies import Latencies
 from yak.server.listener import Acceptor
-from yak.server.memory_limit import memory_bytes
+from yak.server.memory_limit import request_memory_bytes
 from yak.server.name_lookups import NameLookups
 from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
@@ -430,9 +429,6 @@ def _tls_of_http(options: ServeOptions) -> "ListenerTls | None":
 
 def _limits(config: BrokerConfig, shares: DescriptorShares, http_handles: int) -> ConnectionLimits:
     handles = max(16, shares.clients - http_handles)
-    memory = config.queued_max_request_bytes
-    if memory < 0:
-        memory = request_memory_bytes_max(memory_bytes())
     return ConnectionLimits(
         request_bytes_max=config.socket_request_max_bytes,
         login_request_bytes_max=config.sasl_server_max_receive_size,
@@ -441,7 +437,7 @@ def _limits(config: BrokerConfig, shares: DescriptorShares, http_handles: int) -
         connections_possible=handles,
         connections_per_ip_max=config.max_connections_per_ip,
         peers_proving_max=shares.peers_proving,
-        memory_bytes_max=memory,
+        memory_bytes_max=request_memory_bytes(config),
     )
 
 

@@ -3,6 +3,15 @@
 import os
 from collections.abc import Iterator
 
+from yak.config.broker_configs import BrokerConfig
+from yak.limits import request_memory_bytes_max
+
+
+def request_memory_bytes(config: BrokerConfig) -> int:
+    """What all partly received requests may take together: `queued.max.request.bytes`, or a share of this process's memory."""
+    given = config.queued_max_request_bytes
+    return given if given > 0 else request_memory_bytes_max(memory_bytes())
+
 
 def memory_bytes(cgroups: str = "/proc/self/cgroup", mount: str = "/sys/fs/cgroup") -> int:
     """The smallest limit of this process: beyond that of its control group the kernel kills it."""

@@ -3,7 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from yak.server.memory_limit import memory_bytes
+from yak.config.broker_configs import BrokerConfig
+from yak.limits import request_memory_bytes_max
+from yak.server.memory_limit import memory_bytes, request_memory_bytes
 
 MACHINE = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 MIB = 2**20
@@ -44,6 +46,12 @@ def test_memory_limit_of_a_control_group_is_the_process_memory(tmp_path, cgroups
 )
 def test_memory_limit_without_a_control_groups_limit_is_the_machines(tmp_path, cgroups, files):
     assert limit(tmp_path, cgroups, files) == MACHINE
+
+
+@pytest.mark.parametrize(("given", "taken"), [("-1", None), ("0", None), ("1", 1)])
+def test_memory_for_requests_is_unset_below_1_as_in_kafka(given, taken):
+    config = BrokerConfig.from_settings({"queued.max.request.bytes": given})
+    assert request_memory_bytes(config) == (taken or request_memory_bytes_max(memory_bytes()))
 
 
 def test_memory_limit_without_control_groups_is_the_machines(tmp_path):

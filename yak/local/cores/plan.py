@@ -17,10 +17,10 @@ from yak.cluster.placement import MACHINE
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import ANY_HOST, Listener, Listeners, bracketed
 from yak.errors import StartRefused, UsageError
-from yak.limits import REQUEST_MEMORY_BYTES_MIN, request_memory_bytes_max
+from yak.limits import REQUEST_MEMORY_BYTES_MIN
 from yak.local import ports
 from yak.server.listening_sockets import bind, bound_port
-from yak.server.memory_limit import memory_bytes
+from yak.server.memory_limit import request_memory_bytes
 from yak.server.options import ServeOptions
 from yak.storage.names import META_PROPERTIES
 
@@ -250,9 +250,7 @@ def _check_ports(shared: list[tuple[str, int]], brokers: tuple[CoreBroker, ...])
 def _memory(options: ServeOptions, cores: int) -> dict[str, str]:
     """The configs that bound a broker's memory: each broker has its share of what one broker would have."""
     config = BrokerConfig.from_settings(options.broker_settings())
-    requests = config.queued_max_request_bytes
-    if requests < 0:
-        requests = request_memory_bytes_max(memory_bytes())
+    requests = request_memory_bytes(config)
     return {
         "queued.max.request.bytes": str(max(requests // cores, min(requests, REQUEST_MEMORY_BYTES_MIN))),
         "log.cleaner.dedupe.buffer.size": str(max(config.log_cleaner_dedupe_buffer_size // cores, _DEDUPE_BYTES_MIN)),
