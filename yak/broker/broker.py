@@ -383,7 +383,7 @@ class Broker:
 
     def image_changed(self, before: Image, delta: Delta) -> None:
         """All partitions match a new image: notify the parts that need all of it, in this order."""
-        if delta.configs_changed:
+        if delta.changes_logs:
             self.replica_fetchers.configs_changed()
         if self.image.quotas is not before.quotas:
             self.throttling.set_quotas(self.image.quotas)

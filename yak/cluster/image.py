@@ -190,6 +190,11 @@ class Delta:
     controller_changed: bool = False
     partitions_changed: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    @property
+    def changes_logs(self) -> bool:
+        """Whether configs of brokers or topics changed, from which logs have theirs; users, quotas and ACLs are configs too."""
+        return any(kind in ("broker", "topic") for kind, _name in self.configs_changed)
+
     def changed_partitions(self, topic: TopicInfo) -> Iterator[PartitionInfo]:
         """The partitions of a topic that appeared or changed."""
         return (topic.partitions[number] for number in self.partitions_changed.get(topic.name, ()))

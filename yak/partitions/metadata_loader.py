@@ -285,7 +285,7 @@ class MetadataLoader:
         image, delta = step.image, step.delta
         local_replicas = self._local_replicas
         yield from local_replicas.drop_removed(before, image, delta)
-        if delta.configs_changed:
+        if delta.changes_logs:
             # The broker's first: the cleaner schedules a log by them. Then the logs', which may have decided the new roles.
             self._publisher.configs_changed()
             yield from local_replicas.apply_configs(delta)

@@ -12,7 +12,7 @@ from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Client, Pending, Rig, fetch_fields, produce_fields
 from yak.sim.wire import nested, record_batch, request_class
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 
 

@@ -6,7 +6,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import BROKER, TOPIC, alter
+from tests.unit.broker.requests import BROKER, GROUP, TOPIC, alter
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
@@ -238,6 +238,15 @@ def test_throttle_that_was_set_while_the_broker_ran_holds_after_its_restart():
     assert alter(rig, BROKER, "", {RATE: "100"}).error_code == 0
     rig.run_for(1_000)
     restart_throttled_follower(rig)
+
+
+def test_throttled_follower_waits_on_when_the_configs_of_a_group_change():
+    rig = ClusterRig(settings={RATE: "100"})
+    rig.create_topic("orders", follower_replication_throttled_replicas="*")
+    restart_throttled_follower(rig)
+    assert alter(rig, GROUP, "g", {"consumer.session.timeout.ms": "50000"}).error_code == 0
+    rig.run_for(1_000)
+    assert not rig.is_in_sync("orders")
 
 
 def test_a_smaller_minimum_commits_what_waited_for_it(rig):

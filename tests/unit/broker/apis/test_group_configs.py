@@ -3,12 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import APPEND, BROKER, DELETE, SET, alter, describe, restart, rows_of
+from tests.unit.broker.requests import APPEND, BROKER, DELETE, GROUP, SET, alter, describe, restart, rows_of
 from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
 from yak.config.describe import describe_group
 from yak.sim.rig import Rig
 
-GROUP = 32
 INTERVAL = "consumer.assignment.interval.ms"
 SESSION, HEARTBEAT, STANDBYS = (
     "consumer.session.timeout.ms",
