@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
+from yak.cluster.controller import UNCLEAN_CONFIG
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.config.broker_configs import BROKER_CONFIGS, check_bounds, validate_broker_config
 from yak.config.definitions import ConfigDef
@@ -92,6 +93,9 @@ class BrokerResource:
         if name == METADATA_STORE_TARGET and (not self.is_default or value not in self._broker.metadata_stores):
             message = "it counts for all brokers, and each of them must be started with --metadata both first"
             raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} to {value}: {message}")
+        if name == UNCLEAN_CONFIG and not self.is_default:
+            message = "the controller takes the value of the topic, or that of all brokers"
+            raise PeerError(ErrorCode.invalid_request, f"Cannot set {name} for one broker: {message}")
 
     def inherited(self, name: str) -> str | None:
         """The value that applies when this resource sets none."""

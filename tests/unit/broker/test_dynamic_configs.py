@@ -86,6 +86,13 @@ def test_bad_value_or_config_that_needs_a_restart_is_an_invalid_request(rig, nam
     assert rig.node.broker.context.config == before
 
 
+def test_unclean_elections_which_the_controller_holds_are_allowed_for_all_brokers_and_not_for_one(rig):
+    name = "unclean.leader.election.enable"
+    assert altered(rig, name, "true") == ErrorCode.invalid_request
+    assert altered(rig, name, "true", resource="") == ErrorCode.none
+    assert described(rig, name) == ("true", DYNAMIC_DEFAULT, False)
+
+
 def test_changed_limits_of_connections_reach_the_shell_once(rig):
     altered(rig, "max.connections.per.ip", "9")
     altered(rig, "log.cleaner.backoff.ms", "7")

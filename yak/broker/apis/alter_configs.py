@@ -61,6 +61,7 @@ APIS = (
         (
             "configs of client metrics and broker loggers: changes are refused",
             "dynamic broker configs of Kafka that have no effect in YAK, such as num.io.threads: they are read-only",
+            "unclean.leader.election.enable of one broker: refused, it is set for all brokers",
         ),
     ),
 )
