@@ -281,7 +281,10 @@ class Resolution:
         self._take_names_of_ours()
 
     def _take_names_of_ours(self) -> None:
+        from yak.config.broker_configs import check_node_id
         from yak.server.options import split_address
+
+        check_node_id({name: value for name, (value, _) in self.configs.items()})
 
         def say(setting: str, value: object, origin: str) -> None:
             if value not in (None, ""):

@@ -288,15 +288,17 @@ def _field_value(static: Mapping[str, str], name: str, kind: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _node_id(static: Mapping[str, str]) -> int:
-    given = [_value(static, name) for name in ("node.id", "broker.id") if name in static]
-    if len(set(map(str, given))) > 1:
+def check_node_id(given: Mapping[str, str]) -> None:
+    """Raise UsageError (slug `bad-config`) if the two names of the node id have different values."""
+    if len({given[name].strip() for name in ("node.id", "broker.id") if name in given}) > 1:
         raise UsageError(
             "bad-config",
-            f"node.id={static['node.id']} and broker.id={static['broker.id']} differ.",
+            f"node.id={given['node.id']} and broker.id={given['broker.id']} differ.",
             why="They are two names of the same config.",
-            try_=(f"-c node.id={static['node.id']}",),
+            try_=("leave broker.id out",),
         )
-    node_id = given[0] if given else -1
-    assert isinstance(node_id, int)
-    return node_id
+
+
+def _node_id(static: Mapping[str, str]) -> int:
+    check_node_id(static)
+    return int(str(_value(static, "node.id" if "node.id" in static else "broker.id")))

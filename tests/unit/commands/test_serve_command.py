@@ -96,6 +96,7 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("-c", "num.partition=4"), "bad-config"),
         (("-c", "num.partitions=many"), "bad-config"),
         (("-c", "nonsense"), "bad-config"),
+        (("--dry-run", "-c", "node.id=1", "-c", "broker.id=2"), "bad-config"),
         (("-c", "ssl.key.password=" + "x" * 40_000), "bad-config"),
         (("-c", "listeners=SSL://:9093"), "bad-advertised"),
         (("-c", "listeners=OTHER://h:9093"), "bad-listeners"),
