@@ -311,11 +311,12 @@ class Settings:
             (self.current, self.config_file),
         ):
             if value:
-                if value not in self.contexts:
+                name = str(value)
+                if name not in self.contexts:
                     if self.about_contexts:
                         break
-                    raise unknown_context(str(value), sorted(self.contexts), self.config_file)
-                return str(value), origin
+                    raise unknown_context(name, sorted(self.contexts), self.config_file)
+                return name, origin
         return None, "default"
 
     def get(self, name: str, flag: object = None) -> ResolvedSetting:

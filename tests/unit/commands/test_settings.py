@@ -90,6 +90,7 @@ def test_a_setting_beside_the_contexts_is_refused(tmp_path):
         ("port = \n", "config-file"),
         ('port = "x"\n', "bad-setting"),
         ("port = true\n", "bad-setting"),
+        ('context = ["a"]\n', "unknown-context"),
     ],
 )
 def test_a_project_file_with_a_mistake_is_refused(tmp_path, text, slug):
