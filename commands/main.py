@@ -344,17 +344,31 @@ def _keep_traceback(error: Exception, argv: list[str], *, is_bug: bool) -> str |
     """
     import traceback
 
+    from yak.private_files import open_file
+
     path = os.path.join(state_dir(), _name_of_bug() if is_bug else "last-error.txt")
     try:
         os.makedirs(state_dir(), exist_ok=True)
-        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
-            file.write("yak " + " ".join(argv) + "\n\n")
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"yak {_without_secrets(argv)}\n\n")
             file.writelines(traceback.format_exception(error))
         for old in sorted(name for name in os.listdir(state_dir()) if name.startswith(_BUG))[:-_BUG_REPORTS_MAX]:
             os.unlink(os.path.join(state_dir(), old))
     except OSError:
         return None
     return path
+
+
+def _without_secrets(argv: list[str]) -> str:
+    """A command line as users may attach it to a report."""
+    import re
+
+    from yak.security.redis_url import without_password
+
+    secret = re.compile(r"((?:password|secret|token|jaas\.config|\.key|\.chain|\.certificates)=).*", re.DOTALL)
+    text = " ".join(secret.sub(r"\1(set)", argument) for argument in argv)
+    return without_password(re.sub(r"(?<=--token )\S+", "(set)", text))
 
 
 def _name_of_bug() -> str:

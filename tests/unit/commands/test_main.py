@@ -97,6 +97,18 @@ def test_traceback_is_stored_in_a_file_and_named_only_with_v(yak, tmp_path):
     assert str(kept) in yak(*args, "-v").err
 
 
+def test_stored_command_line_has_no_secrets_and_other_users_cannot_read_it(yak, tmp_path):
+    secrets = ("-c", "ssl.key.password=open sesame=1", "--config-override=delegation.token.secret.key=open sesame")
+    yak("serve", "--dry-run", *secrets, "--redis-url", "redis://ann:sesame@h", "-c", "num.partitions=many")
+    kept = tmp_path / "xdg_state_home" / "yak" / "last-error.txt"
+    shown = "yak serve --dry-run -c ssl.key.password=(set) --config-override=delegation.token.secret.key=(set)"
+    assert kept.read_text().startswith(f"{shown} --redis-url redis://ann:***@h -c num.partitions=many\n")
+    assert "sesame" not in kept.read_text()
+    assert kept.stat().st_mode & 0o777 == 0o600
+    yak("ui", "--web", "--token", "sesame", "--nonsense")
+    assert "sesame" not in kept.read_text()
+
+
 def test_a_bug_has_a_file_of_its_own_which_the_message_names(yak, tmp_path, monkeypatch):
     def broken(*_):
         raise ExceptionGroup("tasks", [RuntimeError("the moon is gone")])
