@@ -176,9 +176,12 @@ class _Sender:
 
 
 def _print(batch: "DataFrame", number: int) -> None:
-    rows = batch.limit(ROWS_PRINTED + 1).collect()
-    if not rows:
-        return
-    sys.stdout.write(f"batch {number}\n")
-    batch.sparkSession.createDataFrame(rows, batch.schema).show(ROWS_PRINTED, truncate=False)
-    sys.stdout.flush()
+    """Print the first rows. All partitions are computed, since each stores its part of the state when its last row is read."""
+    batch.persist()
+    try:
+        if batch.count():
+            sys.stdout.write(f"batch {number}\n")
+            batch.show(ROWS_PRINTED, truncate=False)
+            sys.stdout.flush()
+    finally:
+        batch.unpersist()

@@ -2,6 +2,8 @@
 
 import datetime as dt
 import json
+import re
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -321,3 +323,28 @@ def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None
         b"k3": b"\xff\xfe",
         None: b'{"id": "y"}',
     }
+
+
+def test_console_prints_a_part_of_a_batch_and_the_state_has_all_of_it(bench: Any, capsys: Any) -> None:
+    keys = [f"k{number}" for number in range(200)]
+    topic = bench.send([(key, {}, float(turn), 0) for turn in range(3) for key in keys])
+    bench.finish("counts", topic=topic, available_now=True, max_offsets_per_trigger=200)
+    printed = capsys.readouterr().out
+    assert printed.count("only showing top 40 rows") == 3
+    assert re.findall(r"\|k\d+ *\|(\d+)", printed.split("batch 2\n")[1]) == ["3"] * 40
+
+
+def test_console_prints_the_hour_that_a_clock_repeats_twice(
+    bench: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = ("2026-10-25T00:00:00+00:00", "2026-10-25T01:00:00+00:00")
+    topic = bench.send([(None, {"at": start}, 0.0, 0) for start in starts])
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        bench.finish("counts", topic=topic, time_field="at", window="1h", available_now=True)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    printed = re.findall(r"^\|(\S+ \S+) *\|", capsys.readouterr().out, re.MULTILINE)
+    assert sorted(printed) == ["2026-10-25 00:00:00", "2026-10-25 01:00:00"]
