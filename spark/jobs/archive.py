@@ -1,6 +1,5 @@
 """`archive`: writes topics to Parquet files by topic, date and hour, exactly once."""
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -8,7 +7,6 @@ import typer
 
 from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
-from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import ReadOptions, interval, one_of
 from yak.spark.jobs.sinks import StartedJob
@@ -23,7 +21,6 @@ SCHEMA: Final = (
     "key binary, value binary, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key: string, value: binary>>, topic string, date string, hour string"
 )
-_OWNER: Final = "_checkpoint.json"
 _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache.iceberg.spark.SparkCatalog"}
 
 
@@ -88,7 +85,7 @@ def start(spark: "SparkSession", options: Options) -> StartedJob:
     frame = build(spark, options)
     place = options.checkpoint_dir or f"{options.into.rstrip('/')}/_checkpoint"
     if options.format == "parquet":
-        _claim_folder(Files(spark, options.into), Files(spark, place).folder)
+        checkpoint.claim_folder(spark, options.into, place)
     checkpoint.claim(spark, JOB, options, place)
     writer = frame.writeStream.queryName(JOB.name).option("checkpointLocation", place)
     if options.available_now:
@@ -99,23 +96,6 @@ def start(spark: "SparkSession", options: Options) -> StartedJob:
     if options.format == "iceberg":
         return StartedJob(writer.option("fanout-enabled", "true").toTable(options.into))
     return StartedJob(writer.start(options.into))
-
-
-def _claim_folder(files: Files, place: str) -> None:
-    """Bind the archive to one checkpoint: Spark's file sink skips a batch whose number it has, from any writer.
-
-    Raises UsageError (`spark-checkpoint`) for another checkpoint.
-    """
-    path = files.at(_OWNER)
-    if not files.exists(path):
-        files.write_new(path, json.dumps({"checkpoint": place}) + "\n")
-    if json.loads(files.read(path))["checkpoint"] != place:
-        raise UsageError(
-            "spark-checkpoint",
-            f"{files.folder} was archived with another checkpoint",
-            why="only that one knows what is in it; another one would leave records out or store them twice",
-            try_=("the --checkpoint-dir that it was begun with", "another --into, for an archive of its own"),
-        )
 
 
 def _must_have(spark: "SparkSession", format_: str) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from yak.spark.jobs.frame import Job
 
 NAME: Final = "yak-job.json"
+_OWNER: Final = "_checkpoint.json"
+"""In a folder of Spark's file sink: the path of its checkpoint."""
 
 
 def claim(spark: "SparkSession", job: "Job", options: Any, folder: str) -> None:
@@ -40,6 +42,26 @@ def claim(spark: "SparkSession", job: "Job", options: Any, folder: str) -> None:
     elif files.exists(files.at("metadata")) or files.exists(files.at("offsets")):
         raise of_another(folder, "a program of Spark made it, not a job of yak")
     files.write_new(path, text)
+
+
+def claim_folder(spark: "SparkSession", folder: str, checkpoint: str) -> None:
+    """Bind a folder to one checkpoint: Spark's file sink skips a batch whose number it has, from any writer.
+
+    Raises UsageError (`spark-checkpoint`) for another checkpoint.
+    """
+    files, place = Files(spark, folder), Files(spark, checkpoint)
+    path = files.at(_OWNER)
+    if place.names(place.at("offsets")) or not files.names(files.at("_spark_metadata")):
+        if not files.exists(path):
+            files.write_new(path, json.dumps({"checkpoint": place.folder}) + "\n")
+        if json.loads(files.read(path))["checkpoint"] == place.folder:
+            return
+    raise UsageError(
+        "spark-checkpoint",
+        f"{files.folder} was written with another checkpoint",
+        why="only that one knows what is in it; another one would leave records out or store them twice",
+        try_=("the --checkpoint-dir that it was begun with", "another folder"),
+    )
 
 
 def of_another(folder: str, why: str, *try_: str) -> UsageError:

@@ -76,6 +76,8 @@ def _start(job: Job, result: "DataFrame", options: JobOptions, mode: str) -> Sta
             return StartedJob(writer.format(options.connector).options(**settings).start())
         return StartedJob(writer.foreachBatch(_Sender(settings)).start())
     if kind == "parquet":
+        assert options.checkpoint_dir is not None, "the options ask for it"
+        checkpoint.claim_folder(result.sparkSession, name, options.checkpoint_dir)
         return StartedJob(writer.format("parquet").option("path", name).start())
     query = writer.format("memory").start()
     return StartedJob(query, result.sparkSession.table(name))

@@ -45,7 +45,7 @@ def test_archive_stores_every_record_once_by_topic_date_and_hour_with_one_checkp
     bench.finish("archive", **options)
     assert stored(bench, folder) == sent(bench, topic)
 
-    with pytest.raises(UsageError, match="archived with another checkpoint"):
+    with pytest.raises(UsageError, match="written with another checkpoint"):
         bench.finish("archive", checkpoint_dir=str(tmp_path / "other"), **options)
     assert stored(bench, folder) == sent(bench, topic)
 

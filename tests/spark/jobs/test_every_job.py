@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import re
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -196,6 +197,21 @@ def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: 
         bench.finish("dedupe", **options)
     assert "job was counts and is dedupe" in caught.value.why
     bench.finish("counts", trigger="5s", **options)  # pace is nobody's identity
+
+
+def test_parquet_folder_belongs_to_one_checkpoint(bench: Any, tmp_path: Path) -> None:
+    """Spark's file sink skips the batches of another checkpoint whose numbers it has: they would be lost."""
+    options = {"topic": bench.send([*readings(), END]), "sink": f"parquet:{tmp_path}/out", "available_now": True}
+    bench.finish("top-k", checkpoint_dir=f"{tmp_path}/a", **options)
+    with pytest.raises(UsageError, match="written with another checkpoint"):
+        bench.finish("top-k", checkpoint_dir=f"{tmp_path}/b", k=1, **options)
+    (tmp_path / "out" / "_checkpoint.json").unlink()  # a version that did not name the owner
+    with pytest.raises(UsageError, match="written with another checkpoint"):
+        bench.finish("top-k", checkpoint_dir=f"{tmp_path}/b", k=1, **options)
+    bench.finish("top-k", checkpoint_dir=f"{tmp_path}/a", **options)
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(UsageError, match="written with another checkpoint"):
+        bench.finish("top-k", checkpoint_dir=f"{tmp_path}/a", **options)
 
 
 def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
