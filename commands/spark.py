@@ -198,7 +198,7 @@ def followed(g: Globals, run: "Run", arguments: list[str]) -> int:
                 show_progress(line, run)
                 time.sleep(_POLL_S)
         except BaseException:
-            child.kill()
+            spark_runs.kill_group(child.pid)
             raise
         show_progress(line, run)
     _print_errors(g, run)

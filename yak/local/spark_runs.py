@@ -210,7 +210,18 @@ def find_run(name: str, base: Path | None = None) -> Run:
 def stop(run: Run, *, hard: bool = False) -> bool:
     """Signal a run's process to end. Its queries stop in order after the current batch, unless `hard`. False when it is
     gone."""
-    return run.process is not None and send_signal(run.process, signal.SIGKILL if hard else signal.SIGTERM)
+    if run.process is None:
+        return False
+    if hard and is_running(run.process):
+        kill_group(run.process.pid)
+    return send_signal(run.process, signal.SIGKILL if hard else signal.SIGTERM)
+
+
+def kill_group(pid: int) -> None:
+    """`kill -9` the group that a process leads, if it leads one: spark-submit would outlive the process that started it."""
+    with contextlib.suppress(OSError):
+        if os.getpgid(pid) == pid:
+            os.killpg(pid, signal.SIGKILL)
 
 
 def add_progress(folder: Path, line: Mapping[str, Any]) -> None:

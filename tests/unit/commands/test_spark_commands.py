@@ -33,7 +33,7 @@ from yak.commands.spark import (
 )
 from yak.errors import UsageError
 from yak.local import spark_runs
-from yak.local.processes import identify
+from yak.local.processes import identify, kill, wait_gone
 from yak.spark.jobs.frame import _with_client_options
 from yak.spark.jobs.options import ReadOptions, key_values
 
@@ -389,6 +389,32 @@ def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_s
         assert followed(g, run, [sys.executable, "-c", A_BATCH, str(number)]) == code
     finally:
         signal.signal(number, before)
+
+
+def test_followed_program_that_is_killed_leaves_no_spark_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second Ctrl+C, which nothing may outlive: spark-submit is a process of its own."""
+    run = a_run("mine", "running")
+    g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
+    script = (
+        "import subprocess, sys, time; child = subprocess.Popen(['sleep', '60'])\n"
+        "open(sys.argv[1], 'w').write(f'{child.pid}.'); time.sleep(60)"
+    )
+    said, started = tmp_path / "pid", []
+
+    def interrupted(*_: Any) -> None:
+        if said.exists() and (text := said.read_text()).endswith("."):
+            started.append(identify(int(text[:-1])))
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("yak.commands.spark.show_progress", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        followed(g, run, [sys.executable, "-c", script, str(said)])
+    try:
+        assert wait_gone(started[0], 5)
+    finally:
+        kill(started[0])
 
 
 # --------------------------------------------------------------------------------------------- the Python of Spark

@@ -13,7 +13,7 @@ import pytest
 
 from yak.errors import UsageError
 from yak.local import spark_runs
-from yak.local.processes import identify, wait_gone
+from yak.local.processes import identify, send_signal, wait_gone
 
 
 @pytest.fixture
@@ -63,6 +63,24 @@ def test_stop_sends_sigterm_to_the_process(tmp_path: Path, child: subprocess.Pop
     assert made.process is not None
     assert wait_gone(made.process, 5)
     assert not spark_runs.stop(made)
+
+
+def test_hard_stop_kills_what_the_process_has_started_too(tmp_path: Path) -> None:
+    script = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid, flush=True); input()"
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as leader:
+        assert leader.stdout is not None
+        started = identify(int(leader.stdout.readline()))
+        assert started is not None
+        try:
+            made = replace(spark_runs.new_run("mine", base=tmp_path), process=identify(leader.pid))
+            spark_runs.stop(made, hard=True)
+            assert wait_gone(started, 5)
+        finally:
+            leader.kill()
+            send_signal(started, signal.SIGKILL)
 
 
 def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_there(tmp_path: Path) -> None:
