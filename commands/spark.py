@@ -220,12 +220,16 @@ def left_running(g: Globals, run: "Run", arguments: list[str]) -> int | None:
         )  # fmt: skip
     with g.out.progress(f"{run.id}: starting Spark") as progress:
         started = time.monotonic()
-        while child.poll() is None:
-            now = spark_runs.load(run.folder)
-            if now is not None and now.state == "running" and _has_begun(spark_runs.progress_of(now)):
-                break
-            progress.update(int(time.monotonic() - started))
-            time.sleep(_POLL_S)
+        try:
+            while child.poll() is None:
+                now = spark_runs.load(run.folder)
+                if now is not None and now.state == "running" and _has_begun(spark_runs.progress_of(now)):
+                    break
+                progress.update(int(time.monotonic() - started))
+                time.sleep(_POLL_S)
+        except BaseException:
+            child.terminate()  # the user has not been told of a job in the background yet
+            raise
     if child.returncode:
         _print_errors(g, run)
         return int(child.returncode) if child.returncode > 0 else 128 - child.returncode

@@ -25,6 +25,7 @@ from yak.commands.spark import (
     _query,
     environment_of,
     followed,
+    left_running,
     own_options_first,
     plain,
     print_rows,
@@ -415,6 +416,31 @@ def test_followed_program_that_is_killed_leaves_no_spark_behind(
         assert wait_gone(started[0], 5)
     finally:
         kill(started[0])
+
+
+def test_job_whose_start_is_interrupted_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl+C comes before the command has said that a job runs in the background."""
+    run = a_run("counts", "starting")
+    g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
+    started: list[Any] = []
+
+    def interrupted(_folder: Path) -> None:
+        raise KeyboardInterrupt
+
+    def start(*arguments: Any, **more: Any) -> Any:
+        started.append(real(*arguments, **more))
+        return started[0]
+
+    real = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(spark_runs, "load", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        left_running(g, run, [sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        assert started[0].wait(10) == -signal.SIGTERM
+    finally:
+        started[0].kill()
+        started[0].wait()
 
 
 # --------------------------------------------------------------------------------------------- the Python of Spark
