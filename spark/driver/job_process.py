@@ -76,9 +76,11 @@ class RunningJob:
 def stop_in_order(queries: Sequence[Any], timeout_s: float = BATCH_END_S) -> None:
     """Stop queries in the given order, each between two batches or after `timeout_s`."""
     for query in queries:
-        deadline = time.monotonic() + timeout_s
+        deadline, last = time.monotonic() + timeout_s, query.lastProgress
         while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
             if not query.status["isDataAvailable"] and "Waiting" in query.status["message"]:
+                break
+            if query.lastProgress != last:  # the next batch of a query that is behind begins at once
                 break
             time.sleep(0.02)
         query.stop()

@@ -77,6 +77,8 @@ def test_offsets_are_found_in_doubly_encoded_json_and_other_values_are_none() ->
 class Query:
     """A query that is in a batch for so many looks."""
 
+    lastProgress: dict[str, Any] | None = None  # noqa: N815 - PySpark's name
+
     def __init__(self, name: str, polls: int, stopped: list[str]) -> None:
         self.name, self.polls, self.stopped, self.isActive = name, polls, stopped, True
 
@@ -102,6 +104,26 @@ def test_a_batch_that_does_not_end_is_not_waited_for_for_ever() -> None:
     query.stop = lambda: stopped.append("cut")  # type: ignore[method-assign]
     stop_in_order([query], timeout_s=0.1)
     assert stopped == ["cut"]
+
+
+def test_query_whose_batches_follow_each_other_is_stopped_after_one() -> None:
+    class Busy(Query):
+        """Each batch takes three looks."""
+
+        @property
+        def status(self) -> dict[str, Any]:
+            status = super().status
+            self.lastProgress = {"batchId": -self.polls // 3}
+            return status | {"isTriggerActive": True}
+
+        def stop(self) -> None:
+            self.stopped.append(str(self.lastProgress))
+
+    stopped: list[str] = []
+    query = Busy("a", 0, stopped)
+    query.lastProgress = {"batchId": 0}
+    stop_in_order([query], timeout_s=0.5)
+    assert stopped == ["{'batchId': 1}"]
 
 
 def job_with(**session: Any) -> RunningJob:
