@@ -12,6 +12,8 @@ _LINE = re.compile(r"SourceError: \[([a-z]+(?:-[a-z]+)*)\] ([^\n]+)")
 _QUOTES = {'"': '"', "{": "}", "[": "]"}
 _LOG_END_BYTES = 200_000
 _LINE_MAX = 300
+_LONG = re.compile(r"^(.{500}).*(.{500})$", re.MULTILINE)
+"""A long line, such as one with a record. The patterns of `_KNOWN` take the square of a line's length."""
 
 
 def needs_pyspark(missing: list[str]) -> UsageError:
@@ -35,6 +37,7 @@ def translate(error: BaseException, log: Path | None = None) -> YakError:
     carried = found_in(text)
     if carried is not None:
         return carried
+    text = _LONG.sub(r"\1 … \2", text)
     for pattern, make in _KNOWN:
         found = re.search(pattern, text, re.DOTALL)
         if found:
@@ -88,7 +91,7 @@ def is_of_spark(error: BaseException) -> bool:
 
 def _java_ended(log: Path | None) -> YakError:
     """The error for an ended Java process; the reason is taken from the end of the log, if it is there."""
-    last = end_of(log)
+    last = _LONG.sub(r"\1 … \2", end_of(log))
     for pattern, make in _KNOWN:
         found = re.search(pattern, last, re.DOTALL)
         if found:

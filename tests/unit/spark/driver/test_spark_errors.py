@@ -75,6 +75,15 @@ def test_memory_error_is_in_mebibytes() -> None:
     assert error.try_ == ("--driver-memory 1g",)
 
 
+@pytest.mark.timeout(20)
+def test_error_with_a_large_record_in_its_line_is_translated() -> None:
+    text = f"[CAST_INVALID_INPUT] The value '{'x' * 300_000}' of the type STRING cannot be cast. SQLSTATE: 22018"
+    found = translate(AnalysisException("CAST_INVALID_INPUT", text))
+    assert found.code == "spark-sql"
+    assert found.message.startswith("The value 'xxx")
+    assert len(found.message) <= 300
+
+
 def test_refused_query_has_line_and_column_and_no_sqlstate() -> None:
     text = (
         "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `nope` cannot be resolved. Did you mean `key`? "
