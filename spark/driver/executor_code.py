@@ -15,7 +15,7 @@ from yak.spark.driver.settings import SessionSettings
 ENVIRONMENT = "yakdeps"
 _RETENTION_S = 30 * 24 * 3600
 _NEEDED = ("numpy", "pandas", "pyarrow", "protobuf", "confluent-kafka", "crc32c", "cramjam", "python-dateutil", "six",
-           "pytz", "tzdata")  # fmt: skip
+           "pytz", "tzdata", "typer", "annotated-doc", "shellingham")  # fmt: skip
 
 
 def ship(spark: Any, settings: SessionSettings) -> None:

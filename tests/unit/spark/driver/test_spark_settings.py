@@ -1,7 +1,12 @@
 """What a session is made with, whether its master is there, and what executors are sent."""
 
+import os
+import re
 import socket
+import subprocess
+import sys
 import zipfile
+from importlib.metadata import packages_distributions
 from itertools import pairwise
 from pathlib import Path
 
@@ -159,6 +164,22 @@ def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Pa
     assert executor_code.package_zip(tmp_path) == made
     before = made.stat().st_mtime_ns
     assert executor_code.package_zip(tmp_path).stat().st_mtime_ns == before
+
+
+_IMPORTED = """
+import sys
+import yak.spark.columnar.read, yak.spark.source.stream, yak.spark.source.write, yak.spark.source.librdkafka
+import yak.spark.source.json_values, yak.spark.jobs.anomaly, yak.spark.jobs.replay
+print(*(name for name in sys.modules if "." not in name))
+"""
+
+
+def test_environment_for_executors_has_all_that_their_code_imports() -> None:
+    pytest.importorskip("pyspark")
+    ran = subprocess.run([sys.executable, "-P", "-c", _IMPORTED], capture_output=True, text=True, check=True)
+    sources = packages_distributions()
+    needed = {name for module in ran.stdout.split() for name in sources.get(module, ())}
+    assert needed - {"yak-broker", "pyspark", "py4j", "setuptools"} <= set(executor_code._NEEDED)
 
 
 def test_program_is_submitted_with_the_package_and_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
