@@ -93,7 +93,8 @@ def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None = None)
         return target
     folder.mkdir(parents=True, exist_ok=True)
     fresh = target.with_suffix(f".{os.getpid()}")
-    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    # some installations give every file the time 0, which a zip cannot hold
+    with zipfile.ZipFile(fresh, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
         for path, inside in files:
             archive.write(path, inside)
     os.replace(fresh, target)

@@ -166,6 +166,13 @@ def test_the_package_is_one_zip_that_holds_what_an_executor_imports(tmp_path: Pa
     assert executor_code.package_zip(tmp_path).stat().st_mtime_ns == before
 
 
+def test_file_without_a_time_is_sent_to_executors(tmp_path: Path) -> None:
+    (tmp_path / "module.py").touch()
+    os.utime(tmp_path / "module.py", (0, 0))
+    made = executor_code._zipped("yak", [(tmp_path / "module.py", "yak/module.py")], tmp_path)
+    assert zipfile.ZipFile(made).namelist() == ["yak/module.py"]
+
+
 _IMPORTED = """
 import sys
 import yak.spark.columnar.read, yak.spark.source.stream, yak.spark.source.write, yak.spark.source.librdkafka
