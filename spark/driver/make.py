@@ -3,6 +3,7 @@
 Waiting for a master that does not answer, or for an executor, is bounded.
 """
 
+import json
 import os
 import sys
 import tempfile
@@ -225,7 +226,7 @@ def worker_python(environment: MutableMapping[str, str]) -> str:
 def log_option(log: Path) -> str:
     """The JVM option that makes Java write its log to this file."""
     path = log.with_name(f"{log.stem}-log4j2.properties")
-    path.write_text(_LOG4J.format(path=log))
+    path.write_text(_LOG4J.format(path=json.dumps(str(log))[1:-1]))  # Java reads it as Latin-1, with JSON's escapes
     return f'"-Dlog4j2.configurationFile=file:{path}"'
 
 

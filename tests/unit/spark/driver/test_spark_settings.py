@@ -145,6 +145,13 @@ def test_master_without_a_listener_is_reported_at_once() -> None:
     assert f"127.0.0.1:{port}: connection refused" in refused.value.why
 
 
+def test_log_in_a_folder_with_an_accent_is_named_as_java_reads_it(tmp_path: Path) -> None:
+    """Properties files are Latin-1 with escapes."""
+    make.log_option(tmp_path / "jörg-λ.log")
+    text = (tmp_path / "jörg-λ-log4j2.properties").read_text()
+    assert f"appender.file.fileName = {tmp_path}/j\\u00f6rg-\\u03bb.log\n" in text
+
+
 def test_yarn_without_its_configuration_directory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
