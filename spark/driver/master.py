@@ -15,13 +15,12 @@ def addresses_of(master: str) -> list[tuple[str, int]]:
         return []
     scheme, _, rest = master.partition("://")
     if scheme == "k8s":
-        parts = urlsplit(rest if "://" in rest else f"https://{rest}")
-        return [(parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 443))]
+        scheme, _, rest = (rest if "://" in rest else f"https://{rest}").partition("://")
     found = []
     for each in rest.split("/")[0].split(";")[0].split(","):
-        parts = urlsplit(f"//{each}")
         try:
-            found.append((parts.hostname or "", parts.port or _PORTS[scheme]))
+            parts = urlsplit(f"//{each}")
+            found.append((parts.hostname or "", parts.port or _PORTS.get(scheme, 443)))
         except ValueError:
             found.append(("", 0))
     return found

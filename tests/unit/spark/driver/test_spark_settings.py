@@ -129,6 +129,9 @@ def test_spark_itself_is_only_needed_when_it_is_used(monkeypatch: pytest.MonkeyP
         ("k8s://https://h:6443", [("h", 6443)]),
         ("k8s://h", [("h", 443)]),
         ("spark://a:x", [("", 0)]),
+        ("k8s://https://h:99999", [("", 0)]),
+        ("k8s://http://h", [("h", 80)]),
+        ("spark://[::1", [("", 0)]),
     ],
 )
 def test_addresses_are_read_from_a_master(master: str, addresses: list[tuple[str, int]]) -> None:
