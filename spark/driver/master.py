@@ -35,7 +35,7 @@ def check_answers(master: str, *, timeout_s: float) -> None:
             why="neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set, and they say where it is",
             try_=("HADOOP_CONF_DIR=/etc/hadoop/conf yak spark … --master yarn",),
         )
-    reasons = []
+    master, reasons = master.partition(";")[0], []  # without a token
     for host, port in addresses_of(master):
         try:
             if not host:
@@ -46,19 +46,16 @@ def check_answers(master: str, *, timeout_s: float) -> None:
         else:
             return
     if reasons:
-        raise UsageError(
-            "spark-master", f"the Spark master {master} does not answer", why="; ".join(reasons), try_=_other(master)
-        )
+        raise silent_master(master, "; ".join(reasons))
 
 
-def silent_master(master: str) -> UsageError:
-    """The error for a master that accepts a connection but does not answer."""
-    return UsageError(
-        "spark-master",
-        f"the Spark master {master} does not answer",
-        why="it took the connection, but not the application: it may not be Spark, or of another version",
-        try_=_other(master),
-    )
+def silent_master(
+    master: str,
+    why: str = "it took the connection, but not the application: it may not be Spark, or of another version",
+) -> UsageError:
+    """The error for a master that does not answer."""
+    try_ = ("--master 'local[*]'        run on this machine", f"check that {master.partition('://')[2]} is up")
+    return UsageError("spark-master", f"the Spark master {master} does not answer", why=why, try_=try_)
 
 
 def no_executor(master: str, waited_s: float) -> UsageError:
@@ -72,7 +69,3 @@ def no_executor(master: str, waited_s: float) -> UsageError:
             "look at the master's web page, by default port 8080",
         ),
     )
-
-
-def _other(master: str) -> tuple[str, ...]:
-    return ("--master 'local[*]'        run on this machine", f"check that {master.partition('://')[2]} is up")

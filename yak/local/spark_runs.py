@@ -36,6 +36,7 @@ VARIABLE = "YAK_SPARK_RUN"
 """Passes the run's folder to a child process."""
 CLIENT_OPTIONS = "YAK_SPARK_CLIENT_OPTIONS"
 """Passes the TLS and login of the command to a job, as JSON; a command line would show a password."""
+_SECRET = re.compile(r"(?is)((?:password|secret|token|jaas\.config|key\.pem|keystore\.key)[\w.-]*=).*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +143,11 @@ def cannot_write(path: Path, error: OSError) -> YakError:
 
 
 def save(run: Run) -> None:
-    """Replace run.json. Raises YakError (`spark-state`)."""
+    """Replace run.json, with `(set)` in place of secrets. Raises YakError (`spark-state`)."""
     document = asdict(run)
     del document["folder"]
+    document["words"] = [_SECRET.sub(r"\1(set)", word) for word in run.words]
+    document["master"] = _SECRET.sub(r"\1(set)", run.master)
     try:
         replace_file(str(run.folder / "run.json"), json.dumps(document).encode())
     except OSError as error:

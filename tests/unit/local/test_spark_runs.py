@@ -83,6 +83,17 @@ def test_hard_stop_kills_what_the_process_has_started_too(tmp_path: Path) -> Non
             send_signal(started, signal.SIGKILL)
 
 
+def test_secrets_among_the_arguments_are_not_stored(tmp_path: Path) -> None:
+    words = ("--option", "kafka.sasl.password=p=w", "--conf", "spark.hadoop.fs.s3a.secret.key=k", "-t", "tokens")
+    made = spark_runs.new_run("counts", words, master="sc://h:1/;token=t;use_ssl=true", base=tmp_path)
+    found = spark_runs.load(made.folder)
+    assert found is not None
+    assert found.words == (
+        *("--option", "kafka.sasl.password=(set)", "--conf", "spark.hadoop.fs.s3a.secret.key=(set)", "-t", "tokens"),
+    )
+    assert found.master == "sc://h:1/;token=(set)"
+
+
 def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_there(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nope") as none:
         spark_runs.find_run("nope", tmp_path)

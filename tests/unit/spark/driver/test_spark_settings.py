@@ -148,6 +148,14 @@ def test_master_without_a_listener_is_reported_at_once() -> None:
     assert f"127.0.0.1:{port}: connection refused" in refused.value.why
 
 
+def test_error_of_a_master_has_no_token_in_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"sc://127.0.0.1:{taken.getsockname()[1]}"
+    with pytest.raises(UsageError, match=f"the Spark master {address}/ does not answer") as refused:
+        check_answers(f"{address}/;token=secret", timeout_s=2)
+    assert "secret" not in str(vars(refused.value))
+
+
 def test_log_in_a_folder_with_an_accent_is_named_as_java_reads_it(tmp_path: Path) -> None:
     """Properties files are Latin-1 with escapes."""
     make.log_option(tmp_path / "jörg-λ.log")
