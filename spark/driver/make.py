@@ -103,6 +103,7 @@ def configuration(settings: SessionSettings) -> dict[str, str]:
         "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.redaction.options.regex": "(?i)url|key[.]pem|keystore[.]key",
         "spark.sql.streaming.stateStore.providerClass": (
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
         ),

@@ -87,6 +87,14 @@ def test_the_users_own_settings_win_and_the_log_is_ours(tmp_path: Path) -> None:
     assert f"appender.file.fileName = {settings.log}" in (settings.log.parent / "spark-log4j2.properties").read_text()
 
 
+@pytest.mark.parametrize("master", ["local[2]", "sc://h"])
+def test_private_key_among_the_options_is_hidden_in_plans(master: str) -> None:
+    """Spark prints the plan with the options in errors and in its log. Passwords it hides without being told."""
+    hidden = make.configuration(SessionSettings(master=master))["spark.sql.redaction.options.regex"]
+    names = ("kafka.ssl.key.pem", "kafka.ssl.keystore.key", "url", "kafka.ssl.ca.pem", "key.serializer")
+    assert [re.search(hidden, name) is not None for name in names] == [True, True, True, False, False]
+
+
 def test_only_a_session_on_this_machine_has_the_manager_of_local_checkpoints() -> None:
     name = "spark.sql.streaming.checkpointFileManagerClass"
     assert make.configuration(SessionSettings(master="local[2]"))[name].endswith(
