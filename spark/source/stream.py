@@ -147,8 +147,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ends(self, topics: Topics, begun: Mapping[TopicPartition, int]) -> Offsets:
         if self._target is None:
             return topics.settled_ends(begun)
-        if any(self._target.get(each, offset) < offset for each, offset in begun.items()):
-            # a new leader had not yet learnt the high watermark when the target was fixed
+        if any(self._target.get(each, -1) < offset for each, offset in begun.items()):
+            # a new leader had not learnt the high watermark when the target was fixed, or a broker not the partition
             self._target = topics.settled_ends(begun)
         return dict(self._target)
 

@@ -221,6 +221,30 @@ def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_bef
     assert reader.latestOffset({"t": {"0": 12}}, ReadAllAvailable()) == {"t": {"0": 12}}
 
 
+def test_available_now_asks_again_for_a_partition_that_a_broker_did_not_know() -> None:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+    from yak.spark.source.options import read_options
+    from yak.spark.source.stream import StreamReader
+    from yak.spark.source.values import Decoding
+
+    class Topics:
+        """The first broker that is asked has not learnt of partition 1 yet."""
+
+        def settled_ends(self, known: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+            return {TopicPartition("t", number): 5 for number in range(2 if known else 1)}
+
+        def ids(self, _names: object) -> dict[str, str]:
+            return {}
+
+    reader = StreamReader(read_options({"bootstrap": "127.0.0.1:1", "subscribe": "t"}), Decoding())
+    there: Any = Topics()
+    reader._topics = there
+    reader.prepareForTriggerAvailableNow()
+    start = {"t": {"0": 5, "1": 4}}
+    assert reader.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 5, "1": 5}}
+
+
 def test_another_querys_checkpoint_is_refused(
     pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], spark: Any, tmp_path: Path
 ) -> None:
