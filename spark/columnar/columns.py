@@ -253,7 +253,7 @@ def _as_text(keys: Any) -> Any:
 
 ATTRIBUTES_BYTES: Final = 1
 MICROSECONDS: Final = 1000
-_MS_MAX: Final = (2**63 - 1) // MICROSECONDS
+MS_MAX: Final = (2**63 - 1) // MICROSECONDS
 _OUT_OF_RANGE: Final = "a length in it points outside of it"
 
 VARIABLE_COLUMNS: Final = ("key", "value", "offset", "timestamp", "timestampType")
@@ -359,4 +359,4 @@ def _timestamps(
     if any(body.timestamp_type == LOG_APPEND_TIME for body in bodies):
         deltas = np.where(types == LOG_APPEND_TIME, 0, deltas)
     milliseconds = np.repeat(np.array([body.base_timestamp_ms for body in bodies]), counts) + deltas
-    return np.clip(milliseconds, -_MS_MAX, _MS_MAX) * MICROSECONDS, types
+    return np.clip(milliseconds, -MS_MAX, MS_MAX) * MICROSECONDS, types

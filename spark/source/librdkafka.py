@@ -14,6 +14,7 @@ from yak.client.consume import PartitionReader, Window
 from yak.client.consumer import OUT_OF_RANGE, UNKNOWN_TOPIC, headers_of, is_transient
 from yak.client.errors import from_kafka, kafka_exceptions, reason
 from yak.ids import TopicPartition
+from yak.spark.columnar.columns import MS_MAX
 from yak.spark.columnar.schema import (
     CREATE_TIME,
     LOG_APPEND_TIME,
@@ -140,7 +141,10 @@ class _RangeReader(PartitionReader):
             pa.array([self.wanted.topic] * len(rows), pa.string()),
             pa.array([self.wanted.partition] * len(rows), pa.int32()),
             pa.array([message.offset() for message in rows], pa.int64()),
-            pa.array([1000 * ms if kind else None for kind, ms in times], pa.timestamp("us", tz="UTC")),
+            pa.array(
+                [1000 * max(-MS_MAX, min(ms, MS_MAX)) if kind else None for kind, ms in times],
+                pa.timestamp("us", tz="UTC"),
+            ),
             pa.array([_TYPES[kind] for kind, _ms in times], pa.int32()),
         ]
         schema = arrow_schema(self.settings.include_headers)

@@ -82,6 +82,21 @@ def test_every_column_of_every_record_is_there(
         assert [tuple(each) for each in row.headers or ()] == ([("a", b"1"), ("n", None)] if number % 3 == 0 else [])
 
 
+@pytest.mark.parametrize("client", ["columnar", "librdkafka"])
+def test_time_out_of_sparks_range_is_the_furthest_one(
+    spark: Any, bootstrap: str, new_name: Callable[[], str], client: str
+) -> None:
+    from confluent_kafka import Producer
+
+    topic = new_name()
+    Admin(bootstrap).create_topic(topic, configs={"message.timestamp.after.max.ms": str((1 << 63) - 1)})
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(topic, b"v", timestamp=1 << 60)
+    assert producer.flush(30) == 0
+    rows = reading(spark, bootstrap, topic, client=client).selectExpr("unix_micros(timestamp)").collect()
+    assert [row[0] for row in rows] == [9_223_372_036_854_775_000]
+
+
 def test_a_batch_is_written_and_read_back(spark: Any, bootstrap: str, new_name: Callable[[], str]) -> None:
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=3)
