@@ -227,7 +227,7 @@ def _timestamp(value: Any) -> dt.datetime:
     if type(value) is int:  # seconds since 1970, as in Spark
         return _EPOCH + dt.timedelta(seconds=value)
     found = dt.datetime.fromisoformat(value)
-    return found if found.tzinfo is not None else found.replace(tzinfo=dt.UTC)
+    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
 
 
 def _timestamp_ntz(value: Any) -> dt.datetime:

@@ -137,7 +137,17 @@ def test_types_are_read_as_spark_reads_them(text: str, field: str, wanted: str) 
 
 
 @pytest.mark.parametrize(
-    "text", ['{"t":"soon"}', '{"m":12345}', '{"y":128}', '{"y":1.0}', '{"k":{"a":"x"}}', '{"d":"1"}', '{"d":true}']
+    "text",
+    [
+        '{"t":"9999-12-31T23:59:59-05:00"}',
+        '{"t":"soon"}',
+        '{"m":12345}',
+        '{"y":128}',
+        '{"y":1.0}',
+        '{"k":{"a":"x"}}',
+        '{"d":"1"}',
+        '{"d":true}',
+    ],
 )
 def test_json_value_that_does_not_fit_its_type_is_null_and_its_field_is_named(text: str) -> None:
     found = JsonParser(KINDS).parse(pa.array([text.encode()], pa.binary()))
