@@ -52,20 +52,26 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
 def _first_of_batch(rows: "DataFrame", within_ms: int) -> "DataFrame":
     """The batch version, without a watermark: keep a record unless a kept record of its key precedes it by less."""
     import pandas as pd
+    from pyspark.sql import functions as f
 
     def keep(group: pd.DataFrame) -> pd.DataFrame:
-        ordered = group.sort_values(["time", "partition", "offset"])
+        ordered = group.sort_values(["time", "topic", "partition", "offset"])
         chosen, last = [], None
         for time in ordered["time"]:
-            is_new = last is None or (time - last) > pd.Timedelta(milliseconds=within_ms)
+            is_new = last is None or time - last > 1_000 * within_ms
             chosen.append(is_new)
             last = time if is_new else last
         return ordered[chosen]
 
-    texts = ("key", "record_key", "value")
-    raw = rows.withColumns({name: rows[name].cast("binary") for name in texts})  # Arrow takes no text but UTF-8
+    # Arrow takes no text but UTF-8, pandas no time before 1677 and after 2262
+    texts, times = ("key", "record_key", "value"), ("time", "timestamp")
+    raw = rows.withColumns(
+        {name: rows[name].cast("binary") for name in texts} | {name: f.unix_micros(name) for name in times}
+    )
     unique = raw.groupBy("key").applyInPandas(keep, raw.schema)
-    return unique.withColumns({name: unique[name].cast("string") for name in texts})
+    return unique.withColumns(
+        {name: unique[name].cast("string") for name in texts} | {name: f.timestamp_micros(name) for name in times}
+    )
 
 
 JOB = Job(

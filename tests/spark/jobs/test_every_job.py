@@ -326,6 +326,12 @@ def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench: An
         bench.finish("counts", topic="no-such-topic", **options)
 
 
+def test_dedupe_takes_times_of_all_years(bench: Any) -> None:
+    times = ("0001-01-01T00:00:00Z", "0001-01-01T00:05:00Z", "2026-11-20T12:00:00Z", "9999-12-31T23:59:59Z")
+    topic = bench.send([("k", {"at": at}, float(number), 0) for number, at in enumerate(times)])
+    assert [row[4] for row in bench.batch("dedupe", topic=topic, time_field="at", within="10m")] == [0, 2, 3]
+
+
 def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None:
     records = [("k1", {"id": "x"}, 0.0, 0), ("k2", {"id": "x"}, 1.0, 0), (None, {"id": "y"}, 2.0, 0)]
     topic = bench.send([*records, ("k3", b"\xff\xfe", 3.0, 0)])
