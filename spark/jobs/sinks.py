@@ -128,7 +128,7 @@ def as_records(job: Job, result: "DataFrame") -> "DataFrame":
     if job.keys:
         key = f.concat_ws("|", *[f.col(name).cast("string") for name in job.keys])
     elif {"key", "value"} <= set(result.columns):
-        key, value = f.col("key"), f.col("value").cast("string")
+        key, value = f.col("key").cast("string"), f.col("value").cast("string")
     else:
         key = f.lit(None).cast("string")
     return result.select(key.cast("binary").alias("key"), value.cast("binary").alias("value"))

@@ -172,6 +172,14 @@ def test_results_go_to_a_topic_and_the_last_of_a_window_is_right(bench: Any, tmp
     assert len(bench.read(results, isolation="read_committed")) == len(found)
 
 
+def test_key_of_a_query_is_written_as_its_text(bench: Any, tmp_path: Path) -> None:
+    topic, results = bench.send([("a", {}, 0.0, 1)]), bench.send([])
+    query = f"SELECT partition AS key, value FROM {topic.replace('-', '_')}"
+    options = {"topic": topic, "query": query, "sink": f"topic:{results}", "checkpoint_dir": str(tmp_path)}
+    bench.finish("sql", available_now=True, **options)
+    assert [bytes(row.key) for row in bench.read(results)] == [b"1"]
+
+
 def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, capsys: Any) -> None:
     topic = bench.send([*readings(), END])
     options = {"topic": topic, "sink": f"parquet:{tmp_path}/out", "checkpoint_dir": f"{tmp_path}/c"}
