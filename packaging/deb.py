@@ -9,6 +9,7 @@ or a newer one.
 import argparse
 import gzip
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -67,6 +68,7 @@ def add_control(tree: Path, version: str, architecture: str, libc: str) -> None:
     control = tree / "DEBIAN"
     control.mkdir()
     kilobytes = sum(path.lstat().st_size for path in tree.rglob("*") if path.is_file()) // 1024
+    version = re.sub(r"(?=a|b|rc)", "~", version)  # 1.0.0~rc1 is older than 1.0.0, and 1.0.0rc1 would be newer
     text = _CONTROL.format(name=NAME, version=version, architecture=architecture, kilobytes=kilobytes, libc=libc)
     (control / "control").write_text(text)
     conffiles = sorted(path for path in (tree / "etc").rglob("*") if path.is_file())

@@ -70,6 +70,12 @@ def test_package_has_program_manual_completions_unit_and_conffiles(deb: ModuleTy
         assert built.returncode == 0
 
 
+def test_release_candidate_is_older_than_its_release(deb: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    deb.add_control(tmp_path, "1.2.3rc1", "amd64", "2.36")
+    assert "Version: 1.2.3~rc1\n" in (tmp_path / "DEBIAN" / "control").read_text()
+
+
 @pytest.mark.parametrize("name", ["postinst", "prerm", "postrm"])
 def test_package_script_is_shell_that_stops_at_errors(name: str) -> None:
     script = ROOT / "packaging" / "debian" / name
