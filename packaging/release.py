@@ -40,6 +40,7 @@ def prepare(root: Path, version: str, today: dt.date) -> None:
     new = text.replace(_UNRELEASED, f"{_UNRELEASED}\n\n## [{version}] - {today.isoformat()}", 1)
     _replace(root / "pyproject.toml", r'(?m)^version = ".*"$', f'version = "{version}"')
     _replace(root / "yak" / "version.py", r'(?m)^__version__ = ".*"$', f'__version__ = "{version}"')
+    _replace(root / "packaging/devcontainer/devcontainer-feature.json", r'"version": ".*"', f'"version": "{version}"')
     changelog.write_text(new)
 
 

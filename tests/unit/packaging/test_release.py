@@ -34,6 +34,9 @@ def project(tmp_path: Path) -> Path:
     (tmp_path / "CHANGELOG.md").write_text(
         "# Changelog\n\n## [Unreleased]\n\n- News.\n\n## [0.1.0] - 2025-01-01\n\n- Old.\n"
     )
+    feature = tmp_path / "packaging" / "devcontainer" / "devcontainer-feature.json"
+    feature.parent.mkdir(parents=True)
+    feature.write_text('{\n  "id": "x",\n  "version": "0.1.0"\n}\n')
     commit(tmp_path)
     return tmp_path
 
@@ -51,6 +54,7 @@ def test_prepared_and_committed_version_can_be_released_with_its_notes(
     commit(project)
     assert release.main(["check", "v0.2.0"], project) == 0
     assert "## [0.2.0] - 2026-01-02" in (project / "CHANGELOG.md").read_text()
+    assert '"version": "0.2.0"\n' in (project / "packaging/devcontainer/devcontainer-feature.json").read_text()
     capsys.readouterr()
     assert release.main(["notes", "v0.2.0"], project) == 0
     assert capsys.readouterr().out == "- News.\n"
@@ -126,8 +130,9 @@ def test_urls_are_those_of_the_repository_that_publishes(release: ModuleType, pr
 
 
 def test_project_itself_has_the_lines_that_a_release_changes(release: ModuleType, tmp_path: Path) -> None:
-    for name in ("pyproject.toml", "CHANGELOG.md", "yak/version.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    feature = "packaging/devcontainer/devcontainer-feature.json"
+    for name in ("pyproject.toml", "CHANGELOG.md", "yak/version.py", feature):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
     release.prepare(tmp_path, "99.0.0", TODAY)
     release.add_urls(tmp_path, "https://example.org/a/b")
