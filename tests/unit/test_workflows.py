@@ -67,6 +67,26 @@ def test_release_publishes_without_a_token_what_was_checked_and_attested() -> No
     assert before("github") == set(jobs)
 
 
+@pytest.mark.parametrize(("tag", "words"), [("v1.2.3", "v1.2.3 --"), ("v1.2.3rc1", "v1.2.3rc1 --prerelease --")])
+def test_release_candidate_is_not_the_latest_release(tag: str, words: str, tmp_path: Path) -> None:
+    jobs = WORKFLOWS["release.yml"]["jobs"]
+    for name in ("gh", "python3"):
+        (tmp_path / name).write_text("#!/bin/sh\necho $*\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:/usr/bin:/bin",
+        "GITHUB_REF_NAME": tag,
+        "GITHUB_SERVER_URL": "",
+        "GITHUB_REPOSITORY": "",
+    }
+    script = jobs["github"]["steps"][-1]["run"]
+    ran = subprocess.run(["bash", "-e"], input=script, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.stdout.startswith(f"release create {words}")
+    (push,) = (step for step in jobs["image"]["steps"] if step.get("id") == "push")
+    (latest,) = (line for line in push["with"]["tags"].splitlines() if "latest" in line)
+    assert [f"!contains(github.ref_name, '{letter}')" in latest for letter in "abc"] == [True] * 3
+
+
 @pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
 def test_actionlint_finds_nothing() -> None:
     paths = [str(path) for path in (GITHUB / "workflows").glob("*.yml")]
