@@ -126,6 +126,9 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
         code = child.wait()
     now = spark_runs.load(run.folder) or run
     if stopping.is_set():
+        if os.getpgrp() == os.getpid():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            os.killpg(0, signal.SIGTERM)  # the program, which outlives its Java while it does something else
         spark_runs.end(now, "stopped")
         return 0
     if code == 0:

@@ -1,12 +1,19 @@
 """What is kept of a batch, and how a job ends."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from yak.attempts import attempts
+from yak.local import spark_runs
+from yak.local.processes import identify, kill, wait_gone
 from yak.spark.driver.job_process import RunningJob, stop_in_order
 from yak.spark.driver.progress import lag_of, line_of, offsets_in
 
@@ -124,6 +131,41 @@ def test_query_whose_batches_follow_each_other_is_stopped_after_one() -> None:
     query.lastProgress = {"batchId": 0}
     stop_in_order([query], timeout_s=0.5)
     assert stopped == ["{'batchId': 1}"]
+
+
+SUBMISSION = """
+import sys
+from types import SimpleNamespace
+from yak.spark.driver import submission
+sys.modules["pyspark"] = SimpleNamespace(__file__=sys.argv[1] + "/__init__.py")
+submission.use_java = lambda: None
+sys.exit(submission.main(["--master", "yarn"]))
+"""
+
+
+def test_stop_of_a_submission_ends_the_program_that_java_leaves_behind(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    submit = tmp_path / "bin" / "spark-submit"
+    submit.write_text(f"#!/bin/sh\nsleep 60 &\necho $!. > {tmp_path}/pid\nwait\n")
+    submit.chmod(0o755)
+    run = spark_runs.new_run("mine", base=tmp_path / "runs")
+    command = [sys.executable, "-c", SUBMISSION, str(tmp_path)]
+    environment = {**os.environ, spark_runs.VARIABLE: str(run.folder)}
+    with subprocess.Popen(command, env=environment, start_new_session=True) as child:
+        for _ in attempts(60, 0.05):
+            if (tmp_path / "pid").exists() and (said := (tmp_path / "pid").read_text()).endswith(".\n"):
+                break
+        program = identify(int(said[:-2]))
+        assert program is not None
+        try:
+            child.terminate()
+            assert child.wait(30) == 0
+            assert wait_gone(program, 5)
+        finally:
+            kill(program)
+    ended = spark_runs.load(run.folder)
+    assert ended is not None
+    assert ended.state == "stopped"
 
 
 def job_with(**session: Any) -> RunningJob:
