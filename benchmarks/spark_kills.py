@@ -221,7 +221,10 @@ class Trial:
         rest = self._job("archive", "--into", f"{self.work}/archive", "--available-now")
         rest.start()
         assert rest.child is not None
-        assert rest.child.wait(PATIENCE_S) == 0, rest.said()
+        try:
+            assert rest.child.wait(PATIENCE_S) == 0, rest.said()
+        finally:
+            rest.end()
         chunk = str(max(1, len(producer.acknowledged) // 6))
         options = ("--archive", f"{self.work}/archive", "--into", COPY, "--checkpoint-dir", f"{self.work}/replay")
         replay = self._job("replay", *options, "--chunk-rows", chunk)

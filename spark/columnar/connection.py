@@ -72,7 +72,7 @@ def understand(settings: ReadSettings) -> Connecting:
     for name in client:
         if name not in _UNDERSTOOD and name not in _WITHOUT_BEARING:
             why = "it is not among the settings that it knows"
-            raise UnsupportedSetting(f"kafka.{name}", f"{why}; see docs/spark.md" if name else why)
+            raise UnsupportedSetting(f"kafka.{name}", f"{why}; see docs/spark-source.md" if name else why)
     protocol = client.get("security.protocol", PLAINTEXT).lower()
     if protocol not in (PLAINTEXT, TLS):
         raise UnsupportedSetting("kafka.security.protocol", f"it speaks PLAINTEXT and SSL, not {protocol.upper()}")

@@ -47,7 +47,8 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Mean, least, greatest and percentiles of a field of JSON values, by key and window.
 
     `count` is of records with the number, `malformed` of those without it (--mode permissive), and of numbers from 1e29 on,
-    which no exact sum holds. Results do not depend on how the records fell into batches.
+    which no exact sum holds. A mean takes nine decimals of each number. Results do not depend on how the records fell
+    into batches.
     """
     from pyspark.sql import functions as f
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class YakDataSource(DataSource):
     """Topics of a YAK or Kafka cluster: `spark.read`, `readStream`, `write` and `writeStream` with `format("yak")`.
 
-    Options and columns are those of Spark's own Kafka source; docs/spark.md lists them. Executors need the package
+    Options and columns are those of Spark's own Kafka source; docs/spark-source.md lists them. Executors need the package
     `yak-broker[spark]`, and no jar.
     """
 
