@@ -71,22 +71,14 @@ class Pruning:
     def _with(self, each: Filter, column: str) -> "Pruning | None":
         if isinstance(each, IsNotNull):
             return self if column in NEVER_NULL else None
-        if column == "topic":
-            return self._with_topic(each)
-        if column == "partition" and isinstance(each, In | EqualTo):
-            values = each.value if isinstance(each, In) else (each.value,)
-            numbers = frozenset(value for value in values if value is not None)
-            return replace(self, partitions=numbers if self.partitions is None else self.partitions & numbers)
+        if column in ("topic", "partition") and isinstance(each, In | EqualTo):
+            values: frozenset[Any] = frozenset(each.value if isinstance(each, In) else (each.value,)) - {None}
+            if column == "topic":
+                return replace(self, topics=values if self.topics is None else self.topics & values)
+            return replace(self, partitions=values if self.partitions is None else self.partitions & values)
         if column in ("partition", "offset"):
             return self._with_bound(each, column)
         return self._with_time(each) if column == "timestamp" else None
-
-    def _with_topic(self, each: Filter) -> "Pruning | None":
-        if not isinstance(each, In | EqualTo):
-            return None
-        values = each.value if isinstance(each, In) else (each.value,)
-        names = frozenset(value for value in values if value is not None)
-        return replace(self, topics=names if self.topics is None else self.topics & names)
 
     def _with_bound(self, each: Filter, column: str) -> "Pruning | None":
         low, high = _bounds(each)

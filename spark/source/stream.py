@@ -126,9 +126,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Do nothing: offsets are in Spark's checkpoint, and Spark calls this only when it plans the next batch."""
 
     def stop(self) -> None:
-        """Close the connection."""
-        if self._topics is not None:
-            self._topics.close()
+        """Drop the connection."""
+        self._topics = None
 
     # ----------------------------------------------------------------------------------------------- on the executors
 

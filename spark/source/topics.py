@@ -105,10 +105,6 @@ class Topics:
         named = self.options.bootstrap.split(",")
         return ",".join(dict.fromkeys((*(each.strip() for each in named), *self._brokers)))
 
-    def close(self) -> None:
-        """Drop the connection; the next call reconnects."""
-        self._admin = None
-
     def _by_time(self, times: Mapping[TopicPartition, int], side: str) -> Offsets:
         found = self.at_times(times)
         missing = [each for each, offset in found.items() if offset < 0]
