@@ -322,7 +322,7 @@ def stop(
 ) -> int | None:
     """Stop Spark jobs after the active batch. A job restarted with its checkpoint continues from there.
 
-    A job that reads once is cancelled.
+    A job that reads once is cancelled, as is a program of yours.
     """
     from yak.local.spark_runs import all_runs, find_run
 

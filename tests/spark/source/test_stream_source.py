@@ -221,7 +221,7 @@ def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_bef
     assert reader.latestOffset({"t": {"0": 12}}, ReadAllAvailable()) == {"t": {"0": 12}}
 
 
-def test_available_now_asks_again_for_a_partition_that_a_broker_did_not_know() -> None:
+def test_available_now_settles_its_end_again_when_a_partition_is_missing() -> None:
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     from yak.spark.source.options import read_options
