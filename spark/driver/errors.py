@@ -1,11 +1,14 @@
 """Translates errors of Spark and Java to a `YakError` with what, why and what to try. The trace stays in the log."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from yak.errors import UsageError, YakError
+from yak.local import spark_runs
+from yak.local.spark_runs import Run
 
 _LINE = re.compile(r"SourceError: \[([a-z]+(?:-[a-z]+)*)\] ([^\n]+)")
 """`yak.spark.source.errors.SourceError` in one line, which arrives in a worker's traceback or in SQL's `raise_error`."""
@@ -82,6 +85,16 @@ def in_lines(error: YakError) -> str:
         lines.append("  why:  " + " ".join(error.why.split()))
     lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
     return "\n".join(lines) + "\n"
+
+
+def report(run: Run | None, error: YakError) -> int:
+    """Store and print the error that ended a run; return its exit code."""
+    if run is not None:
+        spark_runs.save_error(run.folder, error)
+        spark_runs.end(run, "failed")
+    sys.stderr.write(in_lines(error))
+    sys.stderr.flush()
+    return error.exit_code
 
 
 def is_of_spark(error: BaseException) -> bool:

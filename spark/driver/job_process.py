@@ -10,7 +10,6 @@ error is saved in the run's folder, printed in three lines, and becomes the exit
 
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
@@ -23,7 +22,7 @@ from typing import Any
 from yak.local import spark_runs
 from yak.local.processes import identify
 from yak.local.spark_runs import Run
-from yak.spark.driver.errors import in_lines, translate
+from yak.spark.driver.errors import report, translate
 from yak.spark.driver.make import make_session
 from yak.spark.driver.progress import listen, wait_for_last
 from yak.spark.driver.settings import SessionSettings
@@ -182,13 +181,8 @@ def _end_badly(run: Run, error: BaseException, stopping: StopRequest) -> int:
     if isinstance(error, KeyboardInterrupt | SystemExit):
         spark_runs.end(run, "stopped")
         return error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 130
-    translated = translate(error, run.log)
     _keep_trace(run, error)
-    spark_runs.save_error(run.folder, translated)
-    spark_runs.end(run, "failed")
-    sys.stderr.write(in_lines(translated))
-    sys.stderr.flush()
-    return translated.exit_code
+    return report(run, translate(error, run.log))
 
 
 def _keep_trace(run: Run, error: BaseException) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.processes import identify
-from yak.spark.driver.errors import end_of, in_lines, translate
+from yak.spark.driver.errors import end_of, report, translate
 from yak.spark.driver.executor_code import submit_arguments
 from yak.spark.driver.java import use_java
 from yak.spark.driver.make import log_option, require_pyspark, worker_python
@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
         use_java()
         return _run(run, arguments)
     except YakError as error:
-        return _failed(run, error)
+        return report(run, error)
 
 
 def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
@@ -135,14 +135,7 @@ def _run(run: spark_runs.Run, arguments: Sequence[str]) -> int:
         spark_runs.end(now, "finished")
         return 0
     error = spark_runs.error_of(run) or translate(RuntimeError(end_of(errors)), run.log)
-    return _failed(now, error)
-
-
-def _failed(run: spark_runs.Run, error: YakError) -> int:
-    spark_runs.save_error(run.folder, error)
-    spark_runs.end(run, "failed")
-    sys.stderr.write(in_lines(error))
-    return error.exit_code
+    return report(now, error)
 
 
 if __name__ == "__main__":

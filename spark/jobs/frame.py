@@ -8,13 +8,13 @@ import dataclasses
 import inspect
 import json
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from yak.errors import UsageError, YakError
-from yak.local.spark_runs import CLIENT_OPTIONS
+from yak.local import spark_runs
 from yak.spark.jobs.options import JobOptions, SparkOptions
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
 
 def _with_client_options(options: Any) -> Any:
     """The options with TLS and login of the command that started this process, which `--option` overrides."""
-    given = json.loads(os.environ.pop(CLIENT_OPTIONS, "{}"))
+    given = json.loads(os.environ.pop(spark_runs.CLIENT_OPTIONS, "{}"))
     if not given or getattr(options, "connector", "yak") != "yak":
         return options
     return dataclasses.replace(options, option=(*(f"{name}={value}" for name, value in given.items()), *options.option))
@@ -146,15 +146,17 @@ def main(arguments: Sequence[str]) -> int:
         for name, summary in jobs.summaries():
             print(f"{name:<8}  {summary}")  # noqa: T201 - this is its output
         return 0
+    folder = os.environ.get(spark_runs.VARIABLE)
     try:
         job = jobs.load(arguments[0])
         command(job, arguments[1:])(list(arguments[1:]), prog_name=f"yak spark run {job.name}", standalone_mode=True)
     except YakError as error:
-        from yak.spark.driver.errors import in_lines
+        from yak.spark.driver.errors import report
 
-        sys.stderr.write(in_lines(error))
-        return error.exit_code
+        return report(spark_runs.load(Path(folder)) if folder else None, error)
     except SystemExit as ended:
+        if folder and ended.code and (run := spark_runs.load(Path(folder))) is not None and run.is_active:
+            spark_runs.end(run, "failed")  # typer has printed what is wrong
         return ended.code if isinstance(ended.code, int) else 1
     return 0
 

@@ -35,7 +35,7 @@ from yak.commands.spark import (
 from yak.errors import UsageError
 from yak.local import spark_runs
 from yak.local.processes import identify, kill, wait_gone
-from yak.spark.jobs.frame import _with_client_options
+from yak.spark.jobs.frame import _with_client_options, main
 from yak.spark.jobs.options import ReadOptions, key_values
 
 NOW_MS = 1_790_000_000_000
@@ -141,6 +141,16 @@ def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(
         "kafka.sasl.username": "bob",
         "kafka.sasl.password": "p=w",
     }
+
+
+@pytest.mark.parametrize("option", ["--window=0s", "--nonsense"])
+def test_run_of_a_job_with_invalid_options_has_failed(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+    run = a_run("counts", "starting")
+    monkeypatch.setenv(spark_runs.VARIABLE, str(run.folder))
+    assert main(["counts", "-t", "orders", option]) == 2
+    assert spark_runs.find_run("counts-1").state == "failed"
+    error = spark_runs.error_of(run)
+    assert (error.code if error else None) == ("spark-options" if option == "--window=0s" else None)
 
 
 def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
