@@ -51,7 +51,7 @@ def make_session(settings: SessionSettings | None = None) -> Any:
     for name, value in configuration(settings).items():
         builder = builder.config(name, value)
     try:
-        with _java_output_in(settings.log):
+        with _java_output_in(settings.log), _started_java_or_none():
             spark = builder.getOrCreate()
     except Exception as error:
         if settings.log is not None:
@@ -229,6 +229,22 @@ def log_option(log: Path) -> str:
     path = log.with_name(f"{log.stem}-log4j2.properties")
     path.write_text(_LOG4J.format(path=json.dumps(str(log))[1:-1]))  # Java reads it as Latin-1, with JSON's escapes
     return f'"-Dlog4j2.configurationFile=file:{path}"'
+
+
+@contextmanager
+def _started_java_or_none() -> Iterator[None]:
+    """Kill Java if Ctrl+C or SIGTERM cuts its start: it cannot name its port to PySpark any more, and would run for ever."""
+    import psutil
+    from pyspark import SparkContext
+
+    before = psutil.Process().children()
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        for each in psutil.Process().children():
+            if each not in before and SparkContext._gateway is None:  # noqa: SLF001 - no public way
+                each.kill()
+        raise
 
 
 @contextmanager

@@ -1,11 +1,16 @@
 """Which Java is taken, and what is said when none serves."""
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from yak.attempts import attempts
 from yak.errors import UsageError
+from yak.local.processes import identify, kill, wait_gone
 from yak.spark.driver import java
 
 
@@ -54,3 +59,37 @@ def test_missing_java_names_the_candidates_and_the_package(tmp_path: Path) -> No
     assert "it does not run" in error.why
     assert "Java 11 is too old" in error.why
     assert error.try_[0] == "apt install openjdk-17-jre-headless        Debian, Ubuntu"
+
+
+SLOW_JAVA = r"""#!/bin/sh
+case "$*" in
+  *launcher.Main*) printf '\n'; printf '%s\0' sh -c 'echo $$. > "$JAVA_HOME/pid"; exec sleep 60' ;;
+  *) echo 'openjdk version "17.0.1"' >&2 ;;
+esac
+"""
+SESSION = """
+import signal
+from yak.spark.driver.make import make_session
+from yak.spark.driver.settings import SessionSettings
+signal.signal(signal.SIGINT, signal.default_int_handler)
+make_session(SessionSettings(master="local[1]"))
+"""
+
+
+def test_java_whose_start_is_interrupted_is_killed(tmp_path: Path) -> None:
+    """Else it would run for ever: PySpark has removed the folder in which it names its port."""
+    pytest.importorskip("pyspark")
+    fake_java(tmp_path, "").write_text(SLOW_JAVA)
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", SESSION], env=environment, stderr=subprocess.DEVNULL) as child:
+        for _ in attempts(60, 0.05):
+            if (tmp_path / "pid").exists() and (said := (tmp_path / "pid").read_text()).endswith(".\n"):
+                break
+        started = identify(int(said[:-2]))
+        assert started is not None
+        try:
+            child.send_signal(signal.SIGINT)
+            child.wait(30)
+            assert wait_gone(started, 5)
+        finally:
+            kill(started)
