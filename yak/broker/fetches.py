@@ -82,6 +82,7 @@ _ABSENT: Final = (
 """The errors of partitions that do not exist for the client."""
 _READ_TOPIC: Final = Operation.READ, ResourceType.TOPIC
 _DISK_WAIT_MS = 30_000
+_STORAGE_ERROR_VERSION = 6
 _SESSION_VERSION = 7
 _RACK_VERSION = 11
 _LEADER_VERSION = 12
@@ -596,8 +597,15 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
                 counters.failed(FETCH, answer.error_code)
 
     def _whole(self, reading: FetchRead[ConsumerItem]) -> tuple[int, Topics, tuple[NodeEndpoint, ...]]:
-        """The session id, the topics with their partitions, and the endpoints of new leaders."""
+        """The session id, the topics with their partitions, and the endpoints of new leaders.
+
+        Clients before v6 find the next leader only after NOT_LEADER_OR_FOLLOWER (KafkaApis.maybeDownConvertStorageError).
+        """
         answers, session_id = reading.answers, 0
+        if self.call.version < _STORAGE_ERROR_VERSION:
+            for _item, answer in answers:
+                if answer.error_code == ErrorCode.kafka_storage_error:
+                    answer.error_code = ErrorCode.not_leader_or_follower
         if self._session is not None and self._session.session_id:
             session_id = self._session.session_id
             answers = self._only_changes(self._session, answers)

@@ -460,6 +460,19 @@ def test_append_that_fails_in_one_of_two_directories_takes_that_one_offline_only
     assert rig.ask(18, 0) is not None
 
 
+@pytest.mark.parametrize(
+    ("version", "code"), [(4, ErrorCode.not_leader_or_follower), (6, ErrorCode.kafka_storage_error)]
+)
+def test_fetch_before_version_6_gets_not_leader_for_an_offline_directory(version, code):
+    rig = Rig()
+    rig.create_topic("orders")
+    rig.node.disk.fail_next("append", errno.EIO, path_contains="orders-0/")
+    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.kafka_storage_error
+    rows = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]
+    answer = rig.ask(1, version, topics=[{"topic": "orders", "partitions": rows}])
+    assert [partition.error_code for partition in answer.responses[0].partitions] == [code]
+
+
 def test_a_replica_id_from_a_client_is_refused(rig):
     fields = fetch_fields("orders", 0) | {"replica_id": 1}
     answer = rig.ask(1, 12, **fields)

@@ -1,8 +1,9 @@
 """Fetch (key 1, v4-18): committed batches from an offset on; a fetch with too few bytes is delayed.
 
-v5: log start offset. v7: sessions (KIP-227). v9: leader epoch fencing. v10: zstd. v11: rack, and reading from a
-follower (KIP-392). v12: flexible, last fetched epoch and divergence (KIP-595), the current leader. v13: topic ids. v15:
-replica state. v16: endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
+v5: log start offset. v6: KAFKA_STORAGE_ERROR; before, it is NOT_LEADER_OR_FOLLOWER. v7: sessions (KIP-227). v9: leader
+epoch fencing. v10: zstd. v11: rack, and reading from a follower (KIP-392). v12: flexible, last fetched epoch and
+divergence (KIP-595), the current leader. v13: topic ids. v15: replica state. v16:
+endpoints of new leaders (KIP-951). v17: directory ids, for controllers.
 
 Sizes follow Kafka: the first batch of the first partition with data is returned whole, even if it exceeds the limit
 (ReplicaManager.readFromLog). This broker bounds an answer too: by `Connection.fetch_aim_bytes`, and for a fetch of many
