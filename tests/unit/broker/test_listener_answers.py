@@ -64,6 +64,12 @@ def test_broker_without_the_listener_is_left_out_and_does_not_lead_there(rig):
     assert [each.broker_id for each in cluster.brokers] == [1]
 
 
+@pytest.mark.parametrize(("version", "code"), [(5, ErrorCode.leader_not_available), (6, ErrorCode.listener_not_found)])
+def test_metadata_before_version_6_calls_a_leader_without_the_listener_not_available(rig, version, code):
+    answer = rig.ask(3, version, topics=[{"name": "orders"}])
+    assert [partition.error_code for partition in answer.topics[0].partitions] == [code]
+
+
 def test_registration_without_endpoints_is_the_listener_plaintext():
     rig = Rig()
     (own,) = rig.node.broker.image.brokers.values()

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis.metadata import describe_partitions
+from yak.broker.apis.metadata import describe_partitions, missing_topic
 from yak.broker.call import Call, Fields, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.pace import Pace
@@ -35,7 +35,9 @@ def slices(broker: Broker, call: Call) -> Slices:
     if after is not None:
         if after.partition_index < 0 or (request.topics and after.topic_name not in names):
             named = names if request.topics else ()
-            return Now({"topics": [_refused(name, ErrorCode.invalid_request) for name in named], "next_cursor": None})
+            return Now(
+                {"topics": [missing_topic(ErrorCode.invalid_request, name) for name in named], "next_cursor": None}
+            )
         names = [name for name in names if name >= after.topic_name]
         start = after.partition_index if names and names[0] == after.topic_name else 0
     room = max(1, min(request.response_partition_limit, PARTITIONS_MAX))
@@ -46,7 +48,7 @@ def slices(broker: Broker, call: Call) -> Slices:
         if not broker.authorization.may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name):
             if request.topics:
                 broker.authorization.note_denied(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
-                topics.append(_refused(name, ErrorCode.topic_authorization_failed))
+                topics.append(missing_topic(ErrorCode.topic_authorization_failed, name))
             start = 0
             continue
         if room <= 0:
@@ -67,11 +69,6 @@ def slices(broker: Broker, call: Call) -> Slices:
     return Now({"topics": topics, "next_cursor": cursor})
 
 
-def _refused(name: str, error_code: ErrorCode) -> Fields:
-    """A topic that the client may not describe, or of a request with a wrong cursor."""
-    return {"error_code": error_code, "name": name, "topic_id": None, "partitions": []}
-
-
 def _describe(
     broker: Broker, call: Call, name: str, topic: TopicInfo | None, start: int, room: int, pace: Pace
 ) -> Generator[None, None, Fields]:
@@ -82,13 +79,7 @@ def _describe(
             validate_topic_name(name)
         except PeerError as error:
             code = error.error_code
-        return {
-            "error_code": code,
-            "name": name,
-            "topic_id": None,
-            "partitions": [],
-            "topic_authorized_operations": operations,
-        }
+        return missing_topic(code, name, operations=operations)
     page = topic.partitions[start : start + room]
     partitions = yield from describe_partitions(broker, call, name, page, pace)
     for answer, info in zip(partitions, page, strict=True):

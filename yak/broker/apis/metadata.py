@@ -1,7 +1,8 @@
 """Metadata (key 3, v0-13): brokers, topics, partitions and their leaders; it creates missing topics if allowed.
 
-v0: an empty list means all topics. v1: null means all. v4: the client says whether topics may be created. v8:
-authorized operations. v9: flexible. v10: topic ids. v12: topics by id. v13: a top-level error.
+v0: an empty list means all topics. v1: null means all. v4: the client says whether topics may be created. v6:
+LISTENER_NOT_FOUND; before, it is LEADER_NOT_AVAILABLE. v8: authorized operations. v9: flexible. v10: topic
+ids. v12: topics by id. v13: a top-level error.
 
 A topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED if it was named, and is left out of a list of all;
 one that it may not create is not created (KafkaApis.handleTopicMetadataRequest).
@@ -34,6 +35,7 @@ KEY, NAME, VERSIONS = 3, "Metadata", range(14)
 
 _AUTO_CREATE_TIMEOUT_MS = 5_000
 _CREATION_FLAG_VERSION = 4
+_LISTENER_ERROR_VERSION = 6
 _BY_ID_VERSION = 12
 _Wanted: TypeAlias = list[tuple[str | None, Any]]
 """Name and topic id of each topic."""
@@ -183,7 +185,7 @@ def _refused(wanted: _Wanted) -> Fields:
         "brokers": [],
         "cluster_id": None,
         "controller_id": -1,
-        "topics": [_missing(ErrorCode.invalid_request, name or "", topic_id) for name, topic_id in wanted],
+        "topics": [missing_topic(ErrorCode.invalid_request, name or "", topic_id) for name, topic_id in wanted],
     }
 
 
@@ -213,21 +215,21 @@ def _requested_topic(
     if topic_id is not None:
         topic = broker.image.topic_by_id(topic_id)
         if topic is None:
-            return _missing(ErrorCode.unknown_topic_id, None, topic_id)
+            return missing_topic(ErrorCode.unknown_topic_id, None, topic_id)
         if not _may_describe(broker, call, topic.name):
-            return _missing(ErrorCode.topic_authorization_failed, None, topic_id)
+            return missing_topic(ErrorCode.topic_authorization_failed, None, topic_id)
         return (yield from _topic(broker, call, topic, pace))
     if name is None:
-        return _missing(ErrorCode.unknown_topic_id, None, None)
+        return missing_topic(ErrorCode.unknown_topic_id, None, None)
     if not _may_describe(broker, call, name):
-        return _missing(ErrorCode.topic_authorization_failed, name, None)
+        return missing_topic(ErrorCode.topic_authorization_failed, name, None)
     topic = broker.image.topics.get(name)
     if topic is not None:
         return (yield from _topic(broker, call, topic, pace))
     try:
         validate_topic_name(name)
     except PeerError as error:
-        return _missing(error.error_code, name, None, topic_operations(broker, call, name))
+        return missing_topic(error.error_code, name, None, topic_operations(broker, call, name))
     refusal = results.get(name)
     code = ErrorCode.unknown_topic_or_partition
     if refusal is not None and refusal.error_code in (
@@ -237,10 +239,13 @@ def _requested_topic(
         ErrorCode.topic_authorization_failed,
     ):
         code = refusal.error_code
-    return _missing(code, name, None, topic_operations(broker, call, name)) | {"is_internal": is_internal(name)}
+    return missing_topic(code, name, None, topic_operations(broker, call, name)) | {"is_internal": is_internal(name)}
 
 
-def _missing(error_code: ErrorCode, name: str | None, topic_id: Any, operations: int = OPERATIONS_OMITTED) -> Fields:
+def missing_topic(
+    error_code: ErrorCode, name: str | None, topic_id: Any = None, operations: int = OPERATIONS_OMITTED
+) -> Fields:
+    """The answer for a topic that does not exist, or that the client may not describe."""
     return {
         "error_code": error_code,
         "name": name,
@@ -303,7 +308,7 @@ def describe_partitions(
 ) -> Generator[None, None, list[Fields]]:
     """These partitions of a topic, in slices: leader, epoch, replicas and ISR; LEADER_NOT_AVAILABLE without a leader.
 
-    A broker without the client's listener counts as offline, and as leader it is LISTENER_NOT_FOUND
+    A broker without the client's listener counts as offline, and as leader it is LISTENER_NOT_FOUND from v6 on
     (KRaftMetadataCache.partitionMetadata).
     """
     answers: list[Fields] = []
@@ -322,7 +327,8 @@ def describe_partitions(
             and not broker.suspected_brokers.has(info.leader)
             and not broker.store_outage.is_isolated_leader(topic, info)
         )
-        without_leader = ErrorCode.listener_not_found if info.leader in elsewhere else ErrorCode.leader_not_available
+        is_elsewhere = info.leader in elsewhere and call.version >= _LISTENER_ERROR_VERSION
+        without_leader = ErrorCode.listener_not_found if is_elsewhere else ErrorCode.leader_not_available
         answers.append(
             {
                 "error_code": ErrorCode.none if has_leader else without_leader,
