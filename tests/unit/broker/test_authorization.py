@@ -383,6 +383,13 @@ def test_deletion_by_id_names_a_denied_topic_only_where_the_client_may_describe_
     ]
 
 
+def test_invalid_init_producer_id_is_denied_without_the_right_to_its_transactional_id(rig):
+    given = {"transactional_id": "t", "producer_id": -1, "producer_epoch": 5}
+    assert rig.ask_filled(22, 4, given, rig.user("ann")).error_code == ErrorCode.transactional_id_authorization_failed
+    rig.acl(WRITE, ResourceType.TRANSACTIONAL_ID, "t")
+    assert rig.ask_filled(22, 4, given, rig.user("ann")).error_code == ErrorCode.invalid_request
+
+
 def test_idempotent_producer_needs_one_topic_that_it_may_write(rig):
     def code(user):
         given = {"producer_id": -1, "producer_epoch": -1}

@@ -38,13 +38,13 @@ def handle(broker: Broker, call: Call) -> Outcome:
     producer_id = getattr(request, "producer_id", NO_PRODUCER_ID)
     epoch = getattr(request, "producer_epoch", NO_PRODUCER_EPOCH)
     is_new = producer_id == NO_PRODUCER_ID
+    if code := _denied(broker, call, transactional_id):
+        return Now(_refused(code))
     if transactional_id == "" or is_new != (epoch == NO_PRODUCER_EPOCH) or producer_id < -1 or epoch < -1:
         return Now(_refused(ErrorCode.invalid_request))
     # The records of `__transaction_state` have 16-bit lengths, and compact strings (v2) are not bounded by them.
     if transactional_id is not None and len(transactional_id.encode()) > GROUP_STRING_BYTES_MAX:
         return Now(_refused(ErrorCode.invalid_request))
-    if code := _denied(broker, call, transactional_id):
-        return Now(_refused(code))
     waiting = DelayedAnswer(
         broker.purgatory, call, _TIMEOUT_MS, lambda: Now(_refused(ErrorCode.coordinator_load_in_progress))
     )
