@@ -7,7 +7,7 @@ record is in the log; the change is done when it is committed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.core.context import Context
 from yak.errors import ErrorCode
@@ -18,6 +18,9 @@ from yak.quorum.voters import KRAFT_VERSION, LISTENER, Voter, VoterSet
 
 if TYPE_CHECKING:
     from yak.quorum.quorum import Quorum
+
+_ADDITION_MS_MAX: Final = 25_000
+"""A node that runs has caught up within seconds. The broker that forwards the request waits ANSWER_MS_MAX for the answer."""
 
 
 @dataclass(slots=True)
@@ -79,7 +82,7 @@ class VoterChanges:
         listener = request.listeners[0]
         voter = Voter(request.voter_id, listener.host, listener.port, request.voter_directory_id)
         now_ms = self._context.clock.now_ms
-        due_ms = now_ms + max(0, int(request.timeout.total_seconds() * 1000))
+        due_ms = now_ms + min(max(0, int(request.timeout.total_seconds() * 1000)), _ADDITION_MS_MAX)
         self._addition = _Addition(voter, self._quorum.log.end_offset, now_ms, due_ms, respond)
         self._context.timers.arm((self, "addition"), due_ms, self.try_addition)
         # a fetch that waits here says nothing of its sender; the next one does

@@ -174,6 +174,15 @@ def test_voter_that_does_not_catch_up_is_not_added(rig):
     assert quorum_of(rig, 1).voters.node_ids == (1, 2, 3)
 
 
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_addition_with_a_long_timeout_is_answered_with_its_own_reason_by_any_broker(rig, is_leader, monkeypatch):
+    monkeypatch.setattr("yak.sim.routing.ANSWER_WAIT_US", 300_000_000)
+    asked = next(node for node in (1, 2, 3) if (node == leader_id(rig)) is is_leader)
+    answer = rig.ask(asked, ADD_RAFT_VOTER, 0, **addition(9, METADATA_TOPIC_ID, 90_000))
+    assert answer.error_code == ErrorCode.request_timed_out
+    assert "did not catch up" in answer.error_message
+
+
 def test_clients_cannot_vote_nor_call_the_store(rig):
     partition = {"partition_index": 0, "replica_epoch": 99, "replica_id": 9, "replica_directory_id": None}
     partition |= {"voter_directory_id": None, "last_offset_epoch": 99, "last_offset": 99, "pre_vote": False}
