@@ -2,8 +2,9 @@
 
     python tests/kafka/same_answers/__main__.py [--table NAME] [--seeds N] [--first N] [--all]
 
-A table is a module beside this one, with `SCENARIOS`. It needs Java 17, and takes Kafka's jars as `make bench` does. Exits
-with 1 if answers differ. Kafka does some work after it has answered: try a seed again before you look into it.
+A table is a module beside this one, with `SCENARIOS`; it may have `CONFIGS` of both brokers, and a `prepare` that returns
+those of YAK. It needs Java 17, and takes Kafka's jars as `make bench` does. Exits with 1 if answers differ. Kafka does some
+work after it has answered: try a seed again before you look into it.
 """
 
 import argparse
@@ -38,12 +39,13 @@ START_SECONDS: Final = 30.0
 
 
 @contextmanager
-def running_yak(folder: Path) -> Iterator[int]:
+def running_yak(folder: Path, configs: tuple[str, ...]) -> Iterator[int]:
     """The port of one broker of YAK, which keeps its metadata itself."""
     ready = folder / "ready.json"
-    where = ("--metadata", "raft", "--data-dir", str(folder / "data"), "--port", "0", "--no-http")
-    configs = [word for pair in CONFIGS for word in ("-c", pair)]
-    command = [sys.executable, "-m", "yak.commands", "serve", *where, "--ready-file", str(ready), *configs]
+    port = () if any(pair.startswith("listeners=") for pair in configs) else ("--port", "0")
+    where = ("--metadata", "raft", "--data-dir", str(folder / "data"), *port, "--no-http")
+    words = [word for pair in configs for word in ("-c", pair)]
+    command = [sys.executable, "-m", "yak.commands", "serve", *where, "--ready-file", str(ready), *words]
     with (folder / "log").open("wb") as log:
         process = brokers.spawn(command, ROOT, log, os.environ | {"PYTHONPATH": str(ROOT)})
     try:
@@ -75,9 +77,11 @@ def main() -> int:
         print(f"skipped: {reason}")
         return 0
     os.environ.setdefault("KAFKA_HEAP_OPTS", "-Xms100M -Xmx400M")
-    brokers.SERVER_PROPERTIES += "\n".join(CONFIGS[1:] + KAFKA_CONFIGS) + "\n"
+    configs: tuple[str, ...] = (*CONFIGS, *getattr(table, "CONFIGS", ()))
+    brokers.SERVER_PROPERTIES += "\n".join(configs[1:] + KAFKA_CONFIGS) + "\n"
+    configs += table.prepare() if hasattr(table, "prepare") else ()
     found = 0
-    with tempfile.TemporaryDirectory() as name, running_yak(Path(name)) as port:
+    with tempfile.TemporaryDirectory() as name, running_yak(Path(name), configs) as port:
         kafka = brokers.KafkaBroker(jars, Path(name) / "kafka")
         ports = {"kafka": kafka.port, "yak": port}
         with brokers.running(kafka):
