@@ -69,6 +69,7 @@ def change_voters(broker: Broker, call: Call) -> Outcome:
     return forward_to_leader(broker, call, failed)
 
 
+_ADDITION_ABSENT: Final = "acknowledgement before the commit", "a wait of more than 25 s"
 APIS: tuple[Api, ...] = (
     Api(VOTE, "Vote", range(2, 3), between_nodes, ("versions before pre-votes",)),
     Api(BEGIN_QUORUM_EPOCH, "BeginQuorumEpoch", range(1, 2), between_nodes, ("versions without directory ids",)),
@@ -81,7 +82,7 @@ APIS: tuple[Api, ...] = (
         ("forwarding of client requests: it carries calls of the metadata store, and fault commands",),
     ),
     Api(FETCH_SNAPSHOT, "FetchSnapshot", range(1, 2), between_nodes, ("versions without directory ids",)),
-    Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), change_voters, ("acknowledgement before the commit",)),
+    Api(ADD_RAFT_VOTER, "AddRaftVoter", range(2), change_voters, _ADDITION_ABSENT),
     Api(REMOVE_RAFT_VOTER, "RemoveRaftVoter", range(1), change_voters),
     Api(UPDATE_RAFT_VOTER, "UpdateRaftVoter", range(1), between_nodes),
 )
