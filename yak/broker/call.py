@@ -6,6 +6,7 @@ with a delayed operation, or None when the request gets no answer (acks=0).
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
@@ -42,6 +43,11 @@ def forwarded_fields(message: Any) -> Fields:
     return fields
 
 
+def milliseconds(duration: dt.timedelta) -> int:
+    """A duration of a request in ms."""
+    return duration // dt.timedelta(milliseconds=1)
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Call:
     """A decoded request and its context. `request` is kio's dataclass of exactly `version`.
@@ -71,7 +77,7 @@ class Call:
     @property
     def timeout_ms(self) -> int:
         """The request's own timeout, at least 1 ms."""
-        return max(1, int(self.request.timeout.total_seconds() * 1000))
+        return max(1, milliseconds(self.request.timeout))
 
 
 @final

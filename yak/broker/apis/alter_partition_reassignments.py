@@ -6,10 +6,10 @@ replicas catch up after that; ListPartitionReassignments shows it until they hav
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Fields, Now, Outcome, error_fields
+from yak.broker.call import Call, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results, from_newest_image
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
@@ -70,7 +70,10 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
                 "responses": [
                     {
                         "name": topic.name,
-                        "partitions": [_answer(topic.name, requested, results) for requested in topic.partitions],
+                        "partitions": [
+                            {"partition_index": index, **error_fields(results[TopicPartition(topic.name, index)])}
+                            for index in (requested.partition_index for requested in topic.partitions)
+                        ],
                     }
                     for topic in request.topics
                 ],
@@ -93,8 +96,3 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
     )
     waiting.send(targets)
     return waiting.outcome()
-
-
-def _answer(topic: str, requested: Any, results: Results) -> Fields:
-    error = results[TopicPartition(topic, requested.partition_index)]
-    return {"partition_index": requested.partition_index, **error_fields(error)}

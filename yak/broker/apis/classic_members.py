@@ -9,11 +9,10 @@ Heartbeat: key 12, v0-4. Static members (KIP-345): JoinGroup v5, the others v3. 
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, milliseconds
 from yak.broker.delayed_answers import DelayedMemberAnswer, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join, Sync, refused_join, refused_sync
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 _KNOWN_MEMBER_ID_VERSION = 4
 _NULL_PROTOCOL_VERSION = 7
 _SKIPS_VERSION = 9
-_MS = dt.timedelta(milliseconds=1)
 
 
 def join_group(broker: Broker, call: Call) -> Outcome:
@@ -65,7 +63,7 @@ def join_group(broker: Broker, call: Call) -> Outcome:
 
 def _join_of(call: Call) -> Join:
     request = call.request
-    session_timeout_ms = request.session_timeout // _MS
+    session_timeout_ms = milliseconds(request.session_timeout)
     rebalance_timeout = getattr(request, "rebalance_timeout", None)
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     instance_id, client_id = getattr(request, "group_instance_id", None), call.client_id or ""
@@ -78,7 +76,7 @@ def _join_of(call: Call) -> Join:
         instance_id,
         client_id,
         client_host(call),
-        session_timeout_ms if rebalance_timeout is None else max(0, rebalance_timeout // _MS),
+        session_timeout_ms if rebalance_timeout is None else max(0, milliseconds(rebalance_timeout)),
         session_timeout_ms,
         request.protocol_type,
         protocols,

@@ -8,12 +8,11 @@ this broker when the answer is sent, and on the others when they have it.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome
+from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, milliseconds
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.records import TOKEN
 from yak.cluster.topic_changes import plan_alter
@@ -83,7 +82,7 @@ def create_delegation_token(broker: Broker, call: Call) -> Outcome:
             raise PeerError(ErrorCode.policy_violation, "there are too many delegation tokens")
     except PeerError as error:
         return Now(_created(owner, requester, error, None, b""))
-    token = tokens.new(owner, requester, renewers, _milliseconds(request.max_lifetime))
+    token = tokens.new(owner, requester, renewers, milliseconds(request.max_lifetime))
     return Later(_Creation(broker, call, tokens, token))
 
 
@@ -190,7 +189,7 @@ def _renew(broker: Broker, call: Call) -> Outcome:
     def planned(tokens: DelegationTokens, token: DelegationToken) -> tuple[int, Sequence[StoreRequest]]:
         _refuse_expired(broker, token)
         _refuse_stranger(call, token)
-        expires_ms = tokens.renewed_ms(token, _milliseconds(call.request.renew_period))
+        expires_ms = tokens.renewed_ms(token, milliseconds(call.request.renew_period))
         return expires_ms, tokens.plan_end(token, expires_ms)
 
     return _change(broker, call, planned)
@@ -198,7 +197,7 @@ def _renew(broker: Broker, call: Call) -> Outcome:
 
 def _expire(broker: Broker, call: Call) -> Outcome:
     """With a negative period the token is removed."""
-    period_ms = _milliseconds(call.request.expiry_time_period)
+    period_ms = milliseconds(call.request.expiry_time_period)
 
     def planned(tokens: DelegationTokens, token: DelegationToken) -> tuple[int, Sequence[StoreRequest]]:
         _refuse_stranger(call, token)
@@ -254,11 +253,6 @@ def _change(
 def _ended(error: PeerError | None, expires_ms: int) -> Outcome:
     error_code = ErrorCode.none if error is None else error.error_code
     return Now({"error_code": error_code, "expiry_timestamp": expires_ms})
-
-
-def _milliseconds(duration: dt.timedelta) -> int:
-    """A duration of a request in ms."""
-    return duration // dt.timedelta(milliseconds=1)
 
 
 # ----------------------------------------------------------------------------------------------------------- describe

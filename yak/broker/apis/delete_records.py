@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Now, Outcome, Slices, milliseconds
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import Offset, TopicPartition
@@ -33,7 +33,7 @@ def slices(broker: Broker, call: Call) -> Slices:
     """Move the log start offsets in slices, then wait for all followers."""
     topics: list[Fields] = []
     fields: Fields = {"topics": topics}
-    waiting = DelayedDeleteRecords(broker, call, max(0, int(call.request.timeout.total_seconds() * 1000)), fields)
+    waiting = DelayedDeleteRecords(broker, call, max(0, milliseconds(call.request.timeout)), fields)
     held: list[Held] = []
     pace = Pace()
     for topic in call.request.topics:

@@ -74,12 +74,11 @@ def _describe(
 ) -> Generator[None, None, Fields]:
     operations = broker.authorization.operations(call, ResourceType.TOPIC, name)
     if topic is None:
-        code = ErrorCode.unknown_topic_or_partition
         try:
             validate_topic_name(name)
         except PeerError as error:
-            code = error.error_code
-        return missing_topic(code, name, operations=operations)
+            return missing_topic(error.error_code, name, operations=operations)
+        return missing_topic(ErrorCode.unknown_topic_or_partition, name, operations=operations)
     page = topic.partitions[start : start + room]
     partitions = yield from describe_partitions(broker, call, name, page, pace)
     for answer, info in zip(partitions, page, strict=True):

@@ -7,11 +7,10 @@ reused.
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Fields, Later, Now, Outcome, milliseconds
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.limits import GROUP_STRING_BYTES_MAX
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from yak.ids import ProducerId
 
 KEY, NAME, VERSIONS = 22, "InitProducerId", range(6)
-_MS = dt.timedelta(milliseconds=1)
 _TIMEOUT_MS = 10_000
 _FENCED_VERSION = 4
 ABSENT = (
@@ -64,7 +62,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if transactional_id is None:
         broker.producer_ids.take(taken)
     else:
-        timeout_ms = request.transaction_timeout // _MS
+        timeout_ms = milliseconds(request.transaction_timeout)
         expected = None if is_new else ProducerIdAndEpoch(producer_id, epoch)
         broker.transaction_coordinator.init_producer_id(transactional_id, timeout_ms, expected, answered)
     return Later(waiting)

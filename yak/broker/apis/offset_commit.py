@@ -7,13 +7,12 @@ retention time any more. v6: the leader epoch. v7: static members. v8: flexible.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Outcome, milliseconds
 from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import NO_EXPIRY, Committed
@@ -31,7 +30,6 @@ KEY, NAME, VERSIONS = 8, "OffsetCommit", range(2, 11)
 _LAST_RETENTION_VERSION = 4
 _GROUP_UNKNOWN_VERSION = 9
 _BY_ID_VERSION = 10
-_MS = dt.timedelta(milliseconds=1)
 
 Commit = tuple[str, int, Committed]
 
@@ -47,7 +45,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     by_id = call.version >= _BY_ID_VERSION
     expire_ms = NO_EXPIRY
     if call.version <= _LAST_RETENTION_VERSION:
-        retention_ms = request.retention_time // _MS
+        retention_ms = milliseconds(request.retention_time)
         expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
     fields = check_topics(broker, call, commits, by_id=by_id, expire_ms=expire_ms)
     if not has_existing(fields):
