@@ -146,6 +146,10 @@ class Shard:
         self.first_refusal = self.first_refusal or why
 
     def _restore(self, key: bytes, value: bytes, offset: Offset, producer_id: ProducerId | None) -> None:
+        """Apply a record. The later one of a classic group and of a consumer group decides which of them the group is.
+
+        The tombstones of the earlier one may have been compacted away before this replica copied them.
+        """
         version = FieldReader(key).int16()
         if is_offset_key(key):
             group_id, topic, partition = read_offset_key(key)
@@ -156,15 +160,16 @@ class Shard:
             stored = classic_records.read_group_value(value)
             group = self.ensure(group_id)
             if group.consumer is not None:
-                raise UnreadableRecord("a classic group and a consumer group of one name")
+                group.consumer = None
+                self._refuse(f"an earlier consumer group of one name (key {key[:_KEY_BYTES_LOGGED]!r})")
             group.members.restore(stored)
         elif version in KINDS:
             change = decode(Record(key, value))
             group = self.ensure(change.group_id)
-            if group.members.protocol_type is not None:
-                raise UnreadableRecord("a classic group and a consumer group of one name")
             if group.consumer is None:
-                group.consumer = ConsumerGroup(change.group_id)
+                if group.members.protocol_type is not None:
+                    self._refuse(f"an earlier classic group of one name (key {key[:_KEY_BYTES_LOGGED]!r})")
+                group.members, group.consumer = self._make(change.group_id), ConsumerGroup(change.group_id)
             group.consumer.replay(change)
         else:
             raise UnreadableRecord(f"version {version} of a key")

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.groups.classic.group import ClassicGroup, ClassicSettings
-from yak.groups.classic.records import group_key
+from yak.groups.classic.members import Member
+from yak.groups.classic.records import StoredGroup, group_key, group_record
 from yak.groups.consumer.partitions import NO_PARTITIONS
-from yak.groups.consumer.records import Change, CurrentValue, Kind, encode
+from yak.groups.consumer.records import Change, CurrentValue, Kind, MemberValue, encode
 from yak.groups.offsets import Committed, offset_record
 from yak.groups.shard import Shard
 
@@ -65,6 +66,23 @@ def test_partition_belongs_to_the_member_of_the_last_record_when_an_earlier_memb
     consumer = load(log).groups["g"].consumer
     assert consumer is not None
     assert set(consumer.state.owners.values()) == {"stays"}
+
+
+def test_group_has_the_type_of_its_last_records_when_an_earlier_group_was_not_removed():
+    """The tombstones of the group before its conversion were compacted away before this replica copied them."""
+    earlier = make_shard().ensure("g").members
+    earlier.restore(StoredGroup("consumer", 3, "range", "a", 0, (Member("a", None, "", "", 0, 0, (("range", b""),)),)))
+    classic = group_record(earlier, None, 0)
+    consumer = encode(Change(Kind.MEMBER, "g", "b", MemberValue(topic_names=("t",))))
+
+    def loaded(*records: Any) -> tuple[list[str], list[str] | None]:
+        shard = load([Entry(offset, *record, None) for offset, record in enumerate(records)])
+        assert (shard.unreadable, "of one name" in shard.first_refusal) == (1, True)
+        group = shard.groups["g"]
+        return list(group.members.members), group.consumer and list(group.consumer.state.members)
+
+    assert loaded(classic, consumer) == ([], ["b"])
+    assert loaded(consumer, classic) == (["a"], None)
 
 
 class Coordinator:
