@@ -126,6 +126,7 @@ class ClassicGroup(Roster):
     """One classic group. Every call gets `now_ms`, which never goes back."""
 
     __slots__ = (
+        "assignments",
         "checked_ms",
         "generation",
         "group_id",
@@ -158,6 +159,8 @@ class ClassicGroup(Roster):
         """Members of this generation that have not sent SyncGroup yet."""
         self.topics: frozenset[str] | None = None
         """The topics that the members subscribe to; None when unknown."""
+        self.assignments: Mapping[str, bytes] | None = None
+        """The last ones that the leader has sent, in this generation."""
         self.is_initial = False
         """Whether this is the first rebalance of an empty group, which waits for more members."""
         self.initial_left_ms = 0
@@ -432,7 +435,7 @@ class ClassicGroup(Roster):
                 if self.answer_sync(member, refused_sync(ErrorCode.rebalance_in_progress)):
                     self.restart_session(member, now_ms)
         self.unsynced.clear()
-        self.sync_due_ms = None
+        self.sync_due_ms = self.assignments = None
         self.is_initial = self.state is ClassicState.EMPTY
         self.move(ClassicState.PREPARING_REBALANCE)
         self.port.say("group-rebalancing", group=self.group_id, generation=self.generation, reason=reason)
@@ -566,11 +569,14 @@ class ClassicGroup(Roster):
             self._take_assignments(request.assignments)
 
     def _take_assignments(self, assignments: dict[str, bytes]) -> None:
-        """Write the leader's assignment; it takes effect when committed, unless a new rebalance has started."""
-        generation = self.generation
+        """Write the leader's assignment; it takes effect when committed, unless a new rebalance has started.
+
+        A leader that lost its connection may send another one before that. The log's last one counts, as after a failover.
+        """
+        self.assignments = assignments
 
         def written(error_code: ErrorCode) -> None:
-            if self.state is not ClassicState.COMPLETING_REBALANCE or self.generation != generation:
+            if self.state is not ClassicState.COMPLETING_REBALANCE or self.assignments is not assignments:
                 return
             if error_code == ErrorCode.none:
                 self._assigned(assignments, self.port.now_ms)

@@ -288,6 +288,18 @@ def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing() -> None
     assert newcomer.fields is None
 
 
+def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two() -> None:
+    """The leader lost its connection, and rejoined before the first one was committed."""
+    rig = Rig()
+    joined = rig.join()
+    rig.holds_writes = True
+    rig.sync(joined, {"c-1": b"x"})
+    synced = rig.sync(rig.join("c-1"), {"c-1": b"y"})
+    rig.flush()
+    assert state(rig) == "Stable"
+    assert synced["assignment"] == b"y" == rig.reload().group.members["c-1"].assignment
+
+
 def test_a_sync_of_another_generation_or_strategy_is_refused() -> None:
     rig = Rig()
     joined = rig.join()
