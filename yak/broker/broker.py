@@ -315,7 +315,7 @@ class Broker:
                 *role,
                 *led,
             ),
-            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led),
+            PartitionEvent.LEADER_EPOCH_CHANGED: (*replicated, *led, self.transaction_coordinator.epoch_changed),
             PartitionEvent.ISR_CHANGED: (followers.request_full_fetches, self.isr_changes.check),
             PartitionEvent.OFFSETS_MOVED: (self.advanced,),
             PartitionEvent.LOG_START_MOVED: (Partition.mark_sessions, followers.watermark_moved),

@@ -19,6 +19,7 @@ from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import ConnectionId, ProducerId, TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
+from yak.replication.partition import Partition
 from yak.transactions.marker_sender import MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC, transaction_key, transaction_value
 from yak.transactions.shard import Addition, TransactionalId, TransactionShard
@@ -100,6 +101,17 @@ class TransactionCoordinator:
             if entry.markers is not None:
                 entry.markers.is_over = True
             self._resume(entry)
+
+    def epoch_changed(self, partition: Partition) -> None:
+        """This broker leads on in a later epoch: send the markers again that are not written, under that epoch.
+
+        Another broker may have led in between, unnoticed here, and its markers fence those of the earlier epoch.
+        """
+        for coordinated in self.runtime.coordinated.values():
+            for entry in coordinated.shard.ids.values() if coordinated.partition is partition else ():
+                if entry.markers is not None:
+                    entry.markers.is_over = True
+                    self._send_markers(coordinated, entry)
 
     def stop(self) -> None:
         """Resign from every partition."""

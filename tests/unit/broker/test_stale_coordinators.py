@@ -9,12 +9,13 @@ from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
+from yak.partitions.transaction_markers import TxnMarker
 from yak.ports.metadata_store import StoreOutcome
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
 from yak.sim.rig import Client, Pending
 from yak.transactions.records import TRANSACTION_TOPIC
-from yak.transactions.transaction import COMPLETE_COMMIT
+from yak.transactions.transaction import COMPLETE_COMMIT, PREPARE_COMMIT
 
 API_VERSIONS, DELETE_GROUPS, FIND_COORDINATOR, OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP = 18, 42, 10, 8, 9, 11
 GROUP = "g"
@@ -399,6 +400,24 @@ def test_markers_for_a_paused_leader_are_written_by_the_next_one_at_once() -> No
     producer.begin_end(coordinator)
     rig.run_for(FAILOVER_MS)
     transactions = rig.nodes[coordinator - 1].broker.transaction_coordinator
+    assert transactions.describe(TX).state is COMPLETE_COMMIT
+
+
+def test_markers_that_a_coordinator_in_between_fenced_are_sent_again_when_its_predecessor_leads_again() -> None:
+    """Both elections are in one round of metadata records, so the predecessor never resigned."""
+    rig = make_rig(transaction_state_log_num_partitions="1", transaction_state_log_replication_factor="3")
+    producer = TransactionsOfOneProducer(rig)
+    coordinator, leader = elect_apart(rig)
+    producer.add()
+    identity = producer.named["producer_id"], producer.named["producer_epoch"]
+    marker = TxnMarker(*identity, rig.info(TRANSACTION_TOPIC).leader_epoch + 1, True, 0)
+    codes: list[ErrorCode] = []
+    rig.nodes[leader - 1].broker.transaction_markers.write(TopicPartition("orders", 0), marker, codes.append)
+    producer.end()
+    transactions = rig.nodes[coordinator - 1].broker.transaction_coordinator
+    assert (codes, transactions.describe(TX).state) == ([ErrorCode.none], PREPARE_COMMIT)
+    rig.elect(TRANSACTION_TOPIC, coordinator % 3 + 1, coordinator)
+    rig.run_for(500)
     assert transactions.describe(TX).state is COMPLETE_COMMIT
 
 
