@@ -278,9 +278,6 @@ class GroupCoordinator:
 
     def _on_time(self, group: ClassicGroup) -> None:
         group.on_time(self._context.clock.now_ms)
-        self._reschedule(group)
-
-    def _reschedule(self, group: ClassicGroup) -> None:
         if group.state is ClassicState.DEAD:
             self._context.timers.disarm(group)
             return

@@ -141,22 +141,37 @@ class TransactionCoordinator:
         then: Callable[[ErrorCode, Transaction | None], None],
         new_producer_id: ProducerId | None = None,
         *,
+        creates: bool = False,
         appends_always: bool = False,
     ) -> None:
         """Append what `decide` returns, unless that changes nothing; `then` gets it, or the error.
 
-        With `appends_always` it is appended in any case: the commit proves that this broker is still the coordinator.
+        With `creates` an unknown transactional id gets a producer id. With `appends_always` the transaction is appended in
+        any case: the commit proves that this broker is still the coordinator.
         """
+
+        def taken(producer_id: ProducerId, error: PeerError | None) -> None:
+            if error is None:
+                self._decide(
+                    transactional_id, decide, then, producer_id, creates=creates, appends_always=appends_always
+                )
+            else:
+                then(error.error_code, None)
+
         try:
             coordinated, entry = self._find(transactional_id)
             if entry is None:
-                raise PeerError(ErrorCode.invalid_producer_id_mapping)
+                if not creates:
+                    raise PeerError(ErrorCode.invalid_producer_id_mapping)
+                if new_producer_id is None:
+                    raise ProducerIdNeededError
+                created = Transaction(transactional_id, new_producer_id, updated_ms=self._context.clock.wall_ms)
+                entry = coordinated.shard.ids[transactional_id] = TransactionalId(created)
             if entry.pending is not None:
                 raise PeerError(ErrorCode.concurrent_transactions)
             changed = decide(entry.transaction, new_producer_id)
         except ProducerIdNeededError:
-            decide_again = partial(self._decide, transactional_id, decide, then, appends_always=appends_always)
-            self._with_producer_id(decide_again, then)
+            self._producer_ids.take(taken)
             return
         except PeerError as error:
             then(error.error_code, None)
@@ -165,17 +180,6 @@ class TransactionCoordinator:
             then(_NONE, changed)
         else:
             self._append(coordinated, entry, changed, lambda code: then(code, changed))
-
-    def _with_producer_id(
-        self, use: Callable[[ProducerId], None], then: Callable[[ErrorCode, Transaction | None], None]
-    ) -> None:
-        def taken(producer_id: ProducerId, error: PeerError | None) -> None:
-            if error is None:
-                use(producer_id)
-            else:
-                then(error.error_code, None)
-
-        self._producer_ids.take(taken)
 
     @changes_state
     def _append(
@@ -284,21 +288,7 @@ class TransactionCoordinator:
         def decide(transaction: Transaction, new_producer_id: ProducerId | None) -> Transaction:
             return transaction.initialize(timeout_ms, expected, self._context.clock.wall_ms, new_producer_id)
 
-        def begin(producer_id: ProducerId | None = None) -> None:
-            try:
-                coordinated, entry = self._find(transactional_id)
-            except PeerError as error:
-                then(error.error_code, NO_PRODUCER)
-                return
-            if entry is None:
-                if producer_id is None:
-                    self._with_producer_id(begin, decided)
-                    return
-                created = Transaction(transactional_id, producer_id, updated_ms=self._context.clock.wall_ms)
-                coordinated.shard.ids[transactional_id] = TransactionalId(created)
-            self._decide(transactional_id, decide, decided)
-
-        begin()
+        self._decide(transactional_id, decide, decided, creates=True)
 
     def add_partitions(
         self,
