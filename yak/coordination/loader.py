@@ -83,6 +83,8 @@ class CoordinatorLoader:
         self._context.timers.disarm(self)
 
     def _read(self) -> None:
+        # retention may have removed records since the last read
+        self._offset = max(self._offset, self._log.log_start_offset)
         read = self._log.plan_read(self._offset, CHUNK_BYTES, self._end, at_least_one=True)
         self._context.jobs.run("read", ReadPlan(self._log.directory, read), self._on_read)
 
