@@ -29,14 +29,15 @@ def must_downgrade(state: GroupState, leaving: Collection[str], settings: Consum
 
 
 def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) -> ClassicGroup:
-    """The classic group of the remaining members: Stable, with the group epoch as generation and the targets.
+    """The classic group of the remaining members: Stable, with the group epoch as generation and what each of them holds.
 
-    ClassicGroup.fromConsumerGroup. `Decision.must_rebalance` says whether the caller then rebalances it.
+    `Decision.must_rebalance` says whether the caller then rebalances it. Kafka's members have their targets
+    (ClassicGroup.fromConsumerGroup). If the group is upgraded again before they rejoin, their other partitions would be free.
     """
     staying = [state.members[member_id] for member_id in sorted(state.members) if member_id not in leaving]
     name = common_protocol(staying)
     assert name is not None, "must_downgrade has checked it"
-    members = tuple(_classic(state, member, name, topics) for member in staying)
+    members = tuple(_classic(member, name, topics) for member in staying)
     return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members)
 
 
@@ -51,7 +52,7 @@ def common_protocol(members: Sequence[Member]) -> str | None:
     return min(votes, key=lambda name: (-votes[name], name), default=None)
 
 
-def _classic(state: GroupState, member: Member, protocol_name: str, topics: TopicsView) -> ClassicMember:
+def _classic(member: Member, protocol_name: str, topics: TopicsView) -> ClassicMember:
     assert member.classic is not None
     version = subscription_version(dict(member.classic.protocols)[protocol_name])
     return ClassicMember(
@@ -62,5 +63,5 @@ def _classic(state: GroupState, member: Member, protocol_name: str, topics: Topi
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         session_timeout_ms=member.classic.session_timeout_ms,
         protocols=member.classic.protocols,
-        assignment=assignment_bytes(state.target_of(member.member_id), version, topics),
+        assignment=assignment_bytes(member.held, version, topics),
     )
