@@ -14,7 +14,7 @@ from yak.coordination.runtime import Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.group import ClassicGroup, Join, Sync
+from yak.groups.classic.group import ClassicGroup, ClassicState, Join, Sync
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.description import described
@@ -257,7 +257,14 @@ class ConsumerGroups:
         """
         classic = group.members
         members = tuple(classic.members.values())
-        plan = ClassicPlan(group.group_id, classic.generation, classic.protocol_type or "", classic.protocol, members)
+        plan = ClassicPlan(
+            group.group_id,
+            classic.generation,
+            classic.protocol_type or "",
+            classic.protocol,
+            members,
+            is_rebalancing=classic.state is not ClassicState.STABLE,
+        )
         world = self._world(group.group_id)
         records = upgraded(plan, world.topics, world.settings)
         for record in records:

@@ -408,6 +408,19 @@ def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig: Rig) -> Non
     assert again.error_code == NONE
 
 
+def test_partitions_without_a_member_in_a_rebalance_are_assigned_when_a_static_member_upgrades_the_group(
+    rig: Rig,
+) -> None:
+    """A static member that comes back raises no epoch, so the others had no reason to rejoin."""
+    joined = ask.join(rig, metadata=subscription("orders"), instance="i")
+    assert ask.sync(rig, joined, assignment(0)).error_code == NONE
+    join_of_a_second(rig)
+    rig.run_for(20)
+    assert heartbeat(rig, "new", instance="i").error_code == NONE
+    targets = [each.target_assignment.topic_partitions for each in describe(rig).members]
+    assert sorted(index for topics in targets for topic in topics for index in topic.partitions) == [0, 1, 2]
+
+
 def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version() -> None:
     # KafkaApis.isConsumerGroupProtocolEnabled: clients then say that the cluster does not support the protocol
     rig = make_rig(group_coordinator_rebalance_protocols="classic")

@@ -24,13 +24,17 @@ from yak.protocol.record_fields import UnreadableRecord
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroup:
-    """A snapshot of a classic group. `protocol_name` is None during its first rebalance."""
+    """A snapshot of a classic group. `protocol_name` is None during its first rebalance.
+
+    `is_rebalancing`: some partitions may be in no member's assignment, such as those of a member that left.
+    """
 
     group_id: str
     generation: int
     protocol_type: str
     protocol_name: str | None
     members: Sequence[ClassicMember]
+    is_rebalancing: bool = False
 
 
 def upgraded(group: ClassicGroup, topics: TopicsView, settings: ConsumerGroupSettings) -> list[Record]:
@@ -94,7 +98,8 @@ def _records(group: ClassicGroup, members: Sequence[Member], topics: TopicsView)
     draft = Draft(GroupState(group.group_id))
     for member in members:
         draft.put(Kind.MEMBER, member.member_id, member.metadata())
-    hashed = metadata_hash(draft.state.topic_names(), topics)
+    # without the right hash the member that joins raises the epoch, and the targets are computed
+    hashed = 0 if group.is_rebalancing else metadata_hash(draft.state.topic_names(), topics)
     draft.put(Kind.GROUP, "", GroupValue(group.generation, hashed))
     for member in members:
         draft.put(Kind.TARGET, member.member_id, TargetValue(member.assigned))
