@@ -202,7 +202,7 @@ class ConsumerGroups:
                 consumer.replay(decode(record))
             self._context.notice("debug", "group-state-changed", group=group.group_id)
             if classic is not None:
-                self._downgrade(group, classic, must_rebalance=decision.must_rebalance)
+                self._downgrade(group, classic)
                 return
             if consumer.state.is_deleted:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
@@ -272,18 +272,16 @@ class ConsumerGroups:
         consumer.loaded(world)
         return records
 
-    def _downgrade(self, group: Group, classic: ClassicGroup, *, must_rebalance: bool) -> None:
-        now_ms = self._context.clock.now_ms
+    def _downgrade(self, group: Group, classic: ClassicGroup) -> None:
         self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
         self._context.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
-        classic.arm(now_ms)
-        if must_rebalance:
-            classic.prepare_rebalance("the group went back to the classic protocol", now_ms)
+        classic.arm(self._context.clock.now_ms)
 
     def _classic_of(self, plan: ClassicPlan) -> ClassicGroup:
+        """The classic group of a downgrade. Without a leader it rebalances, also at a coordinator that loads its record."""
         classic = self._coordinator.make_group(plan.group_id)
         members = tuple(plan.members)
-        leader = members[0].member_id
+        leader = None if plan.is_rebalancing else members[0].member_id
         wall_ms = self._context.clock.wall_ms
         stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, wall_ms, members)
         classic.restore(stored)

@@ -329,6 +329,16 @@ def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(
     assert ask.heartbeat(rig, back) == NONE
 
 
+def test_group_that_reverted_to_classic_rebalances_also_at_the_next_coordinator(rig: Rig) -> None:
+    old = classic(rig)
+    heartbeat(rig, "new")
+    again = rejoin(rig, old)
+    assert heartbeat(rig, "new", -1).error_code == NONE
+    restart(rig)
+    assert ask.heartbeat(rig, again) == ErrorCode.rebalance_in_progress
+    assert rejoin(rig, old).leader == old.member_id
+
+
 def test_a_policy_can_forbid_it() -> None:
     rig = make_rig(group_consumer_migration_policy="disabled")
     classic(rig)

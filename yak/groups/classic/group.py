@@ -754,12 +754,15 @@ class ClassicGroup(Roster):
     def arm(self, now_ms: int) -> None:
         """Start every member's session when this coordinator becomes active.
 
-        A group above `group.max.size`, which may be lower now, rebalances (GroupMetadataManager.onLoaded).
+        A group above `group.max.size`, which may be lower now, rebalances (GroupMetadataManager.onLoaded). So does one
+        that has no leader, since it went back to the classic protocol.
         """
         for member in self.members.values():
             self.restart_session(member, now_ms)
         if len(self.members) > self.settings.max_size:
             self.prepare_rebalance("it has more members than group.max.size", now_ms)
+        elif self.members and self.leader_id is None:
+            self.prepare_rebalance("the group went back to the classic protocol", now_ms)
 
     def die(self, error_code: ErrorCode) -> None:
         """The group is removed, or coordinated elsewhere: every pending request fails with the error."""

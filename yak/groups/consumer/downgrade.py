@@ -28,17 +28,19 @@ def must_downgrade(state: GroupState, leaving: Collection[str], settings: Consum
     )
 
 
-def downgraded(state: GroupState, leaving: Collection[str], topics: TopicsView) -> ClassicGroup:
-    """The classic group of the remaining members: Stable, with the group epoch as generation and what each of them holds.
+def downgraded(
+    state: GroupState, leaving: Collection[str], topics: TopicsView, *, is_rebalancing: bool
+) -> ClassicGroup:
+    """The classic group of the remaining members, with the group epoch as generation and what each of them holds.
 
-    `Decision.must_rebalance` says whether the caller then rebalances it. Kafka's members have their targets
-    (ClassicGroup.fromConsumerGroup). If the group is upgraded again before they rejoin, their other partitions would be free.
+    Kafka's members have their targets (ClassicGroup.fromConsumerGroup). If the group is upgraded again before they rejoin,
+    their other partitions would be free.
     """
     staying = [state.members[member_id] for member_id in sorted(state.members) if member_id not in leaving]
     name = common_protocol(staying)
     assert name is not None, "must_downgrade has checked it"
     members = tuple(_classic(member, name, topics) for member in staying)
-    return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members)
+    return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members, is_rebalancing)
 
 
 def common_protocol(members: Sequence[Member]) -> str | None:

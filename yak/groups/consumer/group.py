@@ -69,10 +69,10 @@ class ConsumerGroup:
         if not draft.changes or not must_downgrade(draft.state, (), world.settings) or self._is_all_classic():
             return self._decision(draft, answer, answer["member_id"], seen)
         # A static member returned with the classic protocol, and was the last consumer protocol member.
-        plan = downgraded(draft.state, (), world.topics)
-        must_rebalance = draft.state.epoch != self.state.epoch or draft.state.state_name != "Stable"
+        is_rebalancing = draft.state.epoch != self.state.epoch or draft.state.state_name != "Stable"
+        plan = downgraded(draft.state, (), world.topics, is_rebalancing=is_rebalancing)
         take_back_all(draft)
-        return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=must_rebalance)
+        return replace(self._decision(draft, answer), downgrade=plan)
 
     def sync_classic(self, request: Sync, world: DecisionInputs) -> dict[str, Any]:
         """The SyncGroup response. Raises PeerError: see `classic_members.sync`."""
@@ -170,9 +170,9 @@ class ConsumerGroup:
     def _without(self, member_ids: list[str], world: DecisionInputs, answer: dict[str, Any]) -> Decision:
         draft = Draft(self.state)
         if must_downgrade(self.state, member_ids, world.settings):
-            plan = downgraded(self.state, member_ids, world.topics)
+            plan = downgraded(self.state, member_ids, world.topics, is_rebalancing=True)
             take_back_all(draft)
-            return replace(self._decision(draft, answer), downgrade=plan, must_rebalance=True)
+            return replace(self._decision(draft, answer), downgrade=plan)
         fence(draft, member_ids, world.topics)
         return self._decision(draft, answer)
 

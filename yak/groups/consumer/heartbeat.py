@@ -39,7 +39,7 @@ class Decision:
     """The outcome of a request: records to append and replay, and the response once they are committed.
 
     `answer` has the fields of the response. With `downgrade` the records delete the group, and this classic group
-    replaces it: Stable, or rebalancing at once if `must_rebalance`. The other fields are for `ConsumerGroup.accepted`:
+    replaces it: Stable, or rebalancing at once. The other fields are for `ConsumerGroup.accepted`:
     the heartbeat's member, whether its current assignment changed, and the new `CheckedVersions`.
     """
 
@@ -49,7 +49,6 @@ class Decision:
     is_reconciling: bool = False
     seen: CheckedVersions = field(default_factory=CheckedVersions)
     downgrade: ClassicGroup | None = None
-    must_rebalance: bool = False
 
 
 def join_or_renew(

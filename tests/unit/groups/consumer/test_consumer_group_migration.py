@@ -212,7 +212,7 @@ def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migratin
     assert one.classic is not None
     plan = one.classic.downgrade
     assert plan is not None
-    assert one.classic.must_rebalance
+    assert plan.is_rebalancing
     assert (plan.generation, plan.protocol_type, plan.protocol_name) == (8, "consumer", "range")
     assert [member.member_id for member in plan.members] == ["a", "b"]
     assert plan.members[0].session_timeout_ms == 10_000
@@ -256,7 +256,7 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     assert one.classic is not None
     plan = one.classic.downgrade
     assert plan is not None
-    assert not one.classic.must_rebalance
+    assert not plan.is_rebalancing
     assert {member.member_id: given_to(member.assignment) for member in plan.members} == {
         "made": {"t": [0, 1]},
         "b": {"t": [2, 3]},
