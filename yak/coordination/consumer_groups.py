@@ -187,7 +187,7 @@ class ConsumerGroups:
         records += [*upgrade, *decision.records]
         classic = None
         if decision.downgrade is not None:
-            classic = self._classic_of(decision.downgrade)
+            classic = self._classic_of(decision.downgrade, decision.answer.get("leader") or None)
             records.append(group_record(classic, None, self._context.clock.wall_ms))
 
         def replay() -> None:
@@ -277,11 +277,10 @@ class ConsumerGroups:
         self._context.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
         classic.arm(self._context.clock.now_ms)
 
-    def _classic_of(self, plan: ClassicPlan) -> ClassicGroup:
+    def _classic_of(self, plan: ClassicPlan, leader: str | None) -> ClassicGroup:
         """The classic group of a downgrade. Without a leader it rebalances, also at a coordinator that loads its record."""
         classic = self._coordinator.make_group(plan.group_id)
         members = tuple(plan.members)
-        leader = None if plan.is_rebalancing else members[0].member_id
         wall_ms = self._context.clock.wall_ms
         stored = StoredGroup(plan.protocol_type, plan.generation, plan.protocol_name, leader, wall_ms, members)
         classic.restore(stored)

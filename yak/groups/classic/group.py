@@ -13,7 +13,15 @@ from typing import Any, Final, Protocol
 
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.members import Member, Protocols, Roster, Ticket, bytes_of, subscribed_topics
+from yak.groups.classic.members import (
+    Member,
+    Protocols,
+    Roster,
+    Ticket,
+    bytes_of,
+    listed_for_leader,
+    subscribed_topics,
+)
 from yak.groups.classic.records import StoredGroup
 from yak.limits import GROUP_METADATA_BYTES_MAX
 from yak.protocol.record_fields import INT32_MAX
@@ -409,14 +417,7 @@ class ClassicGroup(Roster):
             "leader": leader or "",
             "skip_assignment": skip_assignment,
             "member_id": member.member_id,
-            "members": [
-                {
-                    "member_id": each.member_id,
-                    "group_instance_id": each.instance_id,
-                    "metadata": each.metadata_of(self.protocol),
-                }
-                for each in everybody
-            ],
+            "members": listed_for_leader(everybody, self.protocol),
         }
 
     # ---------------------------------------------------------------------------------------------------- states

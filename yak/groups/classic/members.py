@@ -222,6 +222,18 @@ class Roster:
         return True
 
 
+def listed_for_leader(members: Iterable[Member], protocol: str | None) -> list[dict[str, Any]]:
+    """The members in the JoinGroup response to the leader."""
+    return [
+        {
+            "member_id": member.member_id,
+            "group_instance_id": member.instance_id,
+            "metadata": member.metadata_of(protocol),
+        }
+        for member in members
+    ]
+
+
 def bytes_of(protocols: Protocols) -> int:
     """The memory of a member's protocols with their metadata."""
     return sum(_PROTOCOL_BYTES + len(name) + len(metadata) for name, metadata in protocols)

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join, Sync
+from yak.groups.classic.members import listed_for_leader
 from yak.groups.consumer import checks, classic_members
 from yak.groups.consumer.checks import Heartbeat
 from yak.groups.consumer.deadlines import DeadlineAction, Deadlines
@@ -68,9 +69,15 @@ class ConsumerGroup:
         answer, seen = classic_members.join(draft, request, new_member_id, self.seen, world)
         if not draft.changes or not must_downgrade(draft.state, (), world.settings) or self._is_all_classic():
             return self._decision(draft, answer, answer["member_id"], seen)
-        # A static member returned with the classic protocol, and was the last consumer protocol member.
-        is_rebalancing = draft.state.epoch != self.state.epoch or draft.state.state_name != "Stable"
+        # A static member returned with the classic protocol, and was the last consumer protocol member. It leads the group,
+        # and without a rebalance it must know that, to notice topics that grow (KIP-814).
+        is_stable = draft.state.epoch == self.state.epoch and draft.state.state_name == "Stable"
+        is_rebalancing = not (is_stable and request.skips_assignment)
         plan = downgraded(draft.state, (), world.topics, is_rebalancing=is_rebalancing)
+        answer["protocol_name"] = plan.protocol_name
+        if not is_rebalancing:
+            members = listed_for_leader(plan.members, plan.protocol_name)
+            answer |= {"leader": answer["member_id"], "skip_assignment": True, "members": members}
         take_back_all(draft)
         return replace(self._decision(draft, answer), downgrade=plan)
 

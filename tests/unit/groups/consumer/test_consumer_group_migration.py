@@ -243,7 +243,8 @@ def test_session_timeout_of_the_last_consumer_member_also_downgrades_the_group(o
     assert one.classic.downgrade is not None
 
 
-def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating) -> None:
+def static_pair(one: Migrating) -> None:
+    """Two static members, of which the first came back with the consumer protocol."""
     one.upgrade(
         classic_member("a", parts("t", 0, 1), one.topics, instance_id="i"),
         classic_member("b", parts("t", 2, 3), one.topics, instance_id="j"),
@@ -251,8 +252,19 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     one.heartbeat("a", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=60_000, instance_id="i")
     assert one.member("a").classic is None
     assert one.group.state.epoch == 7
-    answer = one.join_classic("", "t", instance_id="i")
+
+
+MINE_FIRST = (("mine", subscription("t")), ("range", subscription("t")))
+"""The other member has no such protocol."""
+
+
+def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating) -> None:
+    static_pair(one)
+    answer = one.join_classic("", instance_id="i", protocols=MINE_FIRST, skips_assignment=True)
     assert (answer["member_id"], answer["generation_id"]) == ("made", 7)
+    # it is to watch the topics, as every leader does, and to synchronize with the protocol of the group
+    assert (answer["leader"], answer["skip_assignment"], answer["protocol_name"]) == ("made", True, "range")
+    assert [each["member_id"] for each in answer["members"]] == ["b", "made"]
     assert one.classic is not None
     plan = one.classic.downgrade
     assert plan is not None
@@ -263,6 +275,15 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     }
     one.compact()
     assert [record for record in one.log if record.value is not None] == []
+
+
+def test_group_rebalances_when_its_last_static_member_reverts_and_cannot_skip_the_assignment(one: Migrating) -> None:
+    static_pair(one)
+    answer = one.join_classic("", instance_id="i", protocols=MINE_FIRST)
+    assert (answer["leader"], answer["protocol_name"]) == ("", "range")
+    assert one.classic is not None
+    assert one.classic.downgrade is not None
+    assert one.classic.downgrade.is_rebalancing
 
 
 def test_group_without_remaining_members_is_not_downgraded(one: Migrating) -> None:
