@@ -550,10 +550,11 @@ class ClassicGroup(Roster):
             member = self._known_member(request.member_id, request.instance_id)
             if request.generation != self.generation:
                 raise PeerError(ErrorCode.illegal_generation)
-            if request.protocol_type not in (None, self.protocol_type) or request.protocol not in (None, self.protocol):
-                raise PeerError(ErrorCode.inconsistent_group_protocol)
+            # before the protocol: a group that has just gone back to the classic one may have chosen another
             if self.state is ClassicState.PREPARING_REBALANCE:
                 raise PeerError(ErrorCode.rebalance_in_progress)
+            if request.protocol_type not in (None, self.protocol_type) or request.protocol not in (None, self.protocol):
+                raise PeerError(ErrorCode.inconsistent_group_protocol)
             if self.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):
                 raise PeerError(ErrorCode.unknown_member_id)
         except PeerError as refusal:

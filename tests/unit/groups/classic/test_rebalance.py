@@ -288,6 +288,14 @@ def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing() -> None
     assert newcomer.fields is None
 
 
+def test_sync_with_another_strategy_during_a_rebalance_makes_the_member_rejoin() -> None:
+    """The error of another strategy ends a Java client, and a group that reverts to the classic protocol may change it."""
+    rig = Rig()
+    (joined,) = rig.stable()
+    rig.join()
+    assert rig.sync(joined, protocol="roundrobin").error == ErrorCode.rebalance_in_progress
+
+
 def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two() -> None:
     """The leader lost its connection, and rejoined before the first one was committed."""
     rig = Rig()
