@@ -202,7 +202,9 @@ class ConsumerGroups:
                 consumer.replay(decode(record))
             self._context.notice("debug", "group-state-changed", group=group.group_id)
             if classic is not None:
-                self._downgrade(group, classic)
+                self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
+                self._context.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
+                classic.arm(world.now_ms)
                 return
             if consumer.state.is_deleted:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id)
@@ -271,11 +273,6 @@ class ConsumerGroups:
             consumer.replay(decode(record))
         consumer.loaded(world)
         return records
-
-    def _downgrade(self, group: Group, classic: ClassicGroup) -> None:
-        self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
-        self._context.notice("info", "group-downgraded", group=group.group_id, members=len(classic.members))
-        classic.arm(self._context.clock.now_ms)
 
     def _classic_of(self, plan: ClassicPlan, leader: str | None) -> ClassicGroup:
         """The classic group of a downgrade. Without a leader it rebalances, also at a coordinator that loads its record."""
