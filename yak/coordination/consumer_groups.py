@@ -14,7 +14,7 @@ from yak.coordination.runtime import Then
 from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
-from yak.groups.classic.group import ClassicGroup, ClassicState, Join, Sync
+from yak.groups.classic.group import CONSUMER_PROTOCOL, ClassicGroup, ClassicState, Join, Sync
 from yak.groups.classic.records import StoredGroup, group_record
 from yak.groups.consumer.checks import parse_heartbeat
 from yak.groups.consumer.description import described
@@ -104,7 +104,10 @@ class ConsumerGroups:
         group = coordinated.shard.groups.get(group_id)
         if not is_joining and (group is None or group.consumer is None):
             reason = "not found" if group is None else "is not a consumer group"
-            raise PeerError(ErrorCode.group_id_not_found, f"Group {group_id} {reason}.")
+            # The group may have gone back to the classic protocol: a member rejoins after this error, not after Kafka's.
+            was_member = group is not None and group.protocol_type == CONSUMER_PROTOCOL
+            code = ErrorCode.unknown_member_id if was_member else ErrorCode.group_id_not_found
+            raise PeerError(code, f"Group {group_id} {reason}.")
         group = group or coordinated.shard.ensure(group_id)
         try:
             consumer, upgrade = group.consumer or ConsumerGroup(group_id), list[Record]()

@@ -339,6 +339,20 @@ def test_group_that_reverted_to_classic_rebalances_also_at_the_next_coordinator(
     assert rejoin(rig, old).leader == old.member_id
 
 
+def test_member_whose_session_ended_rejoins_when_its_group_reverted_to_classic_meanwhile(rig: Rig) -> None:
+    """GROUP_ID_NOT_FOUND, Kafka's answer, ends a Java consumer."""
+    old = classic(rig)
+    epoch = heartbeat(rig, "new").member_epoch
+    again = rejoin(rig, old)
+    assert ask.sync(rig, again).error_code == NONE
+    for _ in range(10):
+        rig.run_for(5_000)
+        ask.heartbeat(rig, again)
+    assert [each.group_type for each in ask.list_groups(rig).groups] == ["classic"]
+    assert heartbeat(rig, "new", epoch, owned=[]).error_code == ErrorCode.unknown_member_id
+    assert heartbeat(rig, "new").error_code == NONE
+
+
 def test_a_policy_can_forbid_it() -> None:
     rig = make_rig(group_consumer_migration_policy="disabled")
     classic(rig)
