@@ -107,11 +107,13 @@ class TransactionCoordinator:
 
         Another broker may have led in between, unnoticed here, and its markers fence those of the earlier epoch.
         """
-        for coordinated in self.runtime.coordinated.values():
-            for entry in coordinated.shard.ids.values() if coordinated.partition is partition else ():
-                if entry.markers is not None:
-                    entry.markers.is_over = True
-                    self._send_markers(coordinated, entry)
+        coordinated = self.runtime.coordinated.get(partition.topic_partition.partition)
+        if coordinated is None or coordinated.partition is not partition:
+            return
+        for entry in coordinated.shard.ids.values():
+            if entry.markers is not None:
+                entry.markers.is_over = True
+                self._send_markers(coordinated, entry)
 
     def stop(self) -> None:
         """Resign from every partition."""
