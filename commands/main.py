@@ -70,7 +70,10 @@ def run(argv: list[str]) -> int:
             return _reader_gone()
         return stop.code if isinstance(stop.code, int) else 1
     except Exception as error:  # noqa: BLE001  (the border of the program)
-        if isinstance(error.__context__, BrokenPipeError):  # a `finally` block failed on the same closed pipe
+        from yak.errors import YakError
+
+        # a `finally` block failed on the same closed pipe; the cause of a YakError is a broker's connection
+        if isinstance(error.__context__, BrokenPipeError) and not isinstance(error, YakError):
             return _reader_gone()
         if isinstance(error, SystemError):
             from yak.commands import interrupts

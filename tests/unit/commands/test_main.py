@@ -154,6 +154,17 @@ def test_a_reader_that_went_away_ends_it_quietly_with_0():
     writer.stderr.close()
 
 
+def test_connection_that_a_broker_closed_is_an_error_and_no_closed_stdout(yak, monkeypatch):
+    def closed(*_: object, **__: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("yak.commands.options.Globals.broker_that_answers", lambda _g: ("b:1", 1.0))
+    monkeypatch.setattr("yak.client.raw_connection.RawConnection", closed)
+    ran = yak("acls", "list")
+    assert ran.code == 3
+    assert "error[unreachable]: the ACLs could not be read\n  why:  b:1 did not answer: " in ran.err
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_signals_end_a_client_command_with_their_code(number, code):
     environment = {**os.environ, "YAK_BOOTSTRAP_SERVERS": "127.0.0.1:1"}
