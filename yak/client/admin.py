@@ -351,7 +351,7 @@ class Admin:
         request = {
             Wire(each.topic, each.partition): named[spec]
             if isinstance(spec, str)
-            else _library().OffsetSpec.for_timestamp(spec)
+            else _library().OffsetSpec.for_timestamp(max(spec, 0))  # negative ones have other meanings: -1 is the end
             for each, spec in wanted.items()
         }
         found: dict[TopicPartition, FoundOffset] = {}

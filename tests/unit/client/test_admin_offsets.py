@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
+from confluent_kafka.admin import OffsetSpec
 
 from yak.client import admin as admin_module
 from yak.client.admin import EARLIEST, Admin
@@ -68,6 +69,14 @@ def test_only_partitions_whose_leader_moved_are_requested_again(ask):
     found = admin.offsets(dict.fromkeys(ORDERS, EARLIEST))
     assert [found[each].offset for each in ORDERS] == [7, 8, 9]
     assert admin.client.requests == [[0, 1, 2], [1, 2], [2]]
+
+
+@pytest.mark.parametrize("time_ms", [-1, -2, -315_619_200_000])
+def test_time_before_1970_is_that_of_the_first_record_and_not_the_end(ask, monkeypatch, time_ms):
+    requested = []
+    monkeypatch.setattr(OffsetSpec, "for_timestamp", requested.append)
+    ask([7, 7, 7]).offsets(dict.fromkeys(ORDERS, time_ms))
+    assert requested == [0, 0, 0]
 
 
 @pytest.mark.parametrize("code", [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH])
