@@ -6,6 +6,7 @@ from yak.commands.app import WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument, option
 from yak.commands.units import format_time, parse_duration_ms
+from yak.errors import UsageError
 
 if TYPE_CHECKING:
     from yak.client.delegation_tokens import TokenInfo
@@ -50,17 +51,25 @@ def create(
     lifetime: str | None = flag("--for", "How long it can be renewed.  [the broker's limit]", WHAT, metavar="DURATION"),
 ) -> None:
     """Create a token, with which a program logs in as its owner by SCRAM with tokenauth=true."""
-    from yak.client.delegation_tokens import create_token
+    from yak.client.delegation_tokens import create_token, expire_token
     from yak.private_files import replace_file
 
     g.must_not_be_readonly("create a token")
     lifetime_ms = _milliseconds(lifetime)
-    token = create_token(_address(g), renewer or (), lifetime_ms, owner=owner, timeout_s=g.timeout_s)
+    address = _address(g)
+    token = create_token(address, renewer or (), lifetime_ms, owner=owner, timeout_s=g.timeout_s)
     secret = f"{token.token_id}:{token.password}"
     if token_file == "-":  # noqa: S105 - the name of a file
         g.out.line(secret)
     else:
-        replace_file(token_file, f"{secret}\n".encode())
+        try:
+            replace_file(token_file, f"{secret}\n".encode())
+        except OSError as error:
+            expire_token(address, token, None, timeout_s=g.timeout_s)  # nobody has its password
+            why = f"{error.strerror or error}; the new token was ended again"
+            raise UsageError(
+                "cannot-write", f"{token_file} was not written", why=why, try_=("name another --token-file",)
+            ) from None
         g.out.table([_row(g, token)], _COLUMNS)
     g.out.note(f"token {token.token_id} of {token.owner} is valid until {_time(g, token.expires_ms)}")
 

@@ -55,6 +55,13 @@ def test_created_token_is_written_for_its_user_alone(yak, requests, tmp_path):
     assert requests == [("create_token", ["bob"], 43_200_000, None)]
 
 
+def test_token_whose_file_cannot_be_written_is_ended_again(yak, requests, tmp_path):
+    ran = yak("tokens", "create", "--token-file", str(tmp_path / "absent" / "job.token"))
+    assert ran.code == 2
+    assert "error[cannot-write]" in ran.err
+    assert requests == [("create_token", (), None, None), ("expire_token", TOKEN, None)]
+
+
 def test_created_token_is_printed_only_on_request(yak, requests):
     assert yak("tokens", "create", "--token-file", "-").out == f"id:{TOKEN.password}\n"
     assert requests == [("create_token", (), None, None)]
