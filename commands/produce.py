@@ -1,7 +1,6 @@
 """`yak produce`."""
 
 import os
-import stat
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from yak.commands.parameters import argument
 from yak.commands.shell_completion import complete_topic
 from yak.commands.units import parse_duration_ms, parse_size_bytes, parse_time_ms
 from yak.errors import UsageError, YakError
+from yak.private_files import is_stream
 from yak.view.formats import counted, format_duration, group_digits
 
 if TYPE_CHECKING:
@@ -242,11 +242,7 @@ def reads_a_stream(request: "Request") -> bool:
     if request.file in (None, "-"):
         return not request.messages
     assert request.file is not None
-    try:
-        mode = os.stat(request.file).st_mode
-    except (OSError, ValueError):
-        return False
-    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+    return is_stream(request.file)
 
 
 @contextmanager

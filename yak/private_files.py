@@ -6,6 +6,7 @@ O_NOFOLLOW.
 """
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -66,8 +67,22 @@ def open_file(path: str, flags: int) -> int:
     return descriptor
 
 
+def is_stream(path: str) -> bool:
+    """Whether the path is a pipe, a socket or a device."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def replace_file(path: str, data: bytes) -> None:
-    """Write a file whole: a reader sees the old one or the new one. Durable but for the name. Raises OSError."""
+    """Write a file whole: a reader sees the old one or the new one. Durable but for the name. Raises OSError.
+
+    A pipe or a device is not replaced: for root, /dev/null would become a file with the data.
+    """
+    if is_stream(path):
+        raise OSError(errno.EINVAL, "it is no file but a pipe or a device", path)
     temporary = f"{path}.{os.urandom(8).hex()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:

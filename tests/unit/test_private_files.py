@@ -107,6 +107,14 @@ def test_directory_with_other_files_or_a_sticky_bit_keeps_its_mode(tmp_path: Pat
         assert mode(folder / state.LOCK_FILE) == 0o600
 
 
+def test_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no file but a pipe or a device"):
+        private_files.replace_file(str(pipe), b"secret")
+    assert [stat.S_ISFIFO(os.stat(path).st_mode) for path in tmp_path.iterdir()] == [True]
+
+
 # ------------------------------------------------------------------------------------------------------ planted links
 
 
