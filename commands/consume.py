@@ -393,10 +393,11 @@ class ConsumeLoop:
                     self._take(record)
                 self._print_stats()
             self._why = self._why or self._end
-        except (KeyboardInterrupt, SystemError) as stop:
-            if isinstance(stop, SystemError) and not interrupts.seen():
-                raise
-            self._why, code = "interrupted", 130
+        except (KeyboardInterrupt, SystemExit, SystemError) as stop:
+            if self._request.group is not None:
+                raise  # a member's second signal ends it at once, without a commit
+            code = interrupts.code_after(stop)
+            self._why = _SIGNALS[code]
         except Exception:
             self._printer.flush()  # the records before the error
             raise
@@ -482,7 +483,7 @@ class ConsumeLoop:
 COMMIT_EVERY = "1s"
 WAITING_S = 5.0
 """After this time without an assignment, a note names what the member waits for."""
-_SIGNALS = {130: "interrupted", 143: "terminated"}
+_SIGNALS = {129: "the terminal was closed", 130: "interrupted", 143: "terminated"}
 
 
 def parse_commit_every(text: str) -> "CommitEvery":

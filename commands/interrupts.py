@@ -1,7 +1,7 @@
 """Ctrl+C, SIGTERM, and the SIGHUP of a closed terminal in client commands.
 
 Each raises, so that `finally` blocks run. librdkafka's Python binding drops an exception that is raised while it calls a
-delivery callback, and raises SystemError instead; `seen()` distinguishes that case from a bug.
+delivery callback, and raises SystemError instead; `exit_code()` distinguishes that case from a bug.
 """
 
 import signal
@@ -27,9 +27,20 @@ def _handled() -> tuple[signal.Signals, ...]:
     return (signal.SIGINT, signal.SIGTERM, *hangup)
 
 
-def seen() -> bool:
-    """Whether Ctrl+C was pressed."""
-    return signal.SIGINT in _seen
+def exit_code() -> int:
+    """The exit code of a command that the last signal ended; 0 without a signal."""
+    return 128 + _seen[-1] if _seen else 0
+
+
+def code_after(stop: KeyboardInterrupt | SystemExit | SystemError) -> int:
+    """The exit code of a command that Ctrl+C or SIGTERM ended by this exception.
+
+    It is raised again if they did not: after SIGHUP nothing can be printed on the closed terminal.
+    """
+    number = signal.SIGINT if isinstance(stop, KeyboardInterrupt) else (_seen or [signal.SIGHUP])[-1]
+    if number == signal.SIGHUP:
+        raise stop
+    return 128 + number
 
 
 @dataclass(slots=True)
@@ -71,4 +82,5 @@ def _interrupt(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    _seen.append(number)
     sys.exit(128 + number)

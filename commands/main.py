@@ -78,8 +78,8 @@ def run(argv: list[str]) -> int:
         if isinstance(error, SystemError):
             from yak.commands import interrupts
 
-            if interrupts.seen():
-                return 130
+            if code := interrupts.exit_code():
+                return code
         return _report(error, argv, made)
     return code
 

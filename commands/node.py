@@ -60,7 +60,7 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
             cluster.remove(removal)
         else:
             _remove_elsewhere(g, removal)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):
         where = f" -b {servers}" if cluster is None else ""
         g.out.note(f"broker {node_id} was not removed; yak node remove {node_id}{where} goes on")
         raise

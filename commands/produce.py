@@ -479,8 +479,8 @@ def run(g: "Globals", request: Request) -> int:
         started = time.monotonic()
         if request.transactional:
             return _send_in_transaction(g, request, source, sender, producer, started)
-        interrupted = _send_all(g, request, source, sender)
-        return _print_statistics(g, source, sender, time.monotonic() - started, interrupted)
+        signal_code = _send_all(g, request, source, sender)
+        return _print_statistics(g, source, sender, time.monotonic() - started, signal_code)
 
 
 def _send_in_transaction(
@@ -491,18 +491,18 @@ def _send_in_transaction(
 
     transaction = ProducerTransaction(producer, timeout_s=_delivery_timeout_ms(g) / 1000)
     try:
-        interrupted = _send_all(g, request, source, sender)
+        signal_code = _send_all(g, request, source, sender)
     except BaseException:
         _end(transaction.abort)
         raise
     counts = sender.counts
-    if not (interrupted or source.rejected or counts.acknowledged < counts.sent):
+    if not (signal_code or source.rejected or counts.acknowledged < counts.sent):
         _end(transaction.commit)
-        return _print_statistics(g, source, sender, time.monotonic() - started, interrupted)
+        return _print_statistics(g, source, sender, time.monotonic() - started, signal_code)
     _end(transaction.abort)
-    if interrupted:
+    if signal_code:
         g.out.note("interrupted: the transaction was aborted")
-        return 130
+        return signal_code
     reasons = [f"{reason} (x{count})" for reason, count in counts.reasons.most_common(3)]
     if source.rejected:
         reasons.append(f"{counted(source.rejected, 'bad row')}: {source.rejected_path}: {source.first_reason}")
@@ -573,18 +573,17 @@ def _delivery_timeout_ms(g: "Globals") -> int:
     return g.timeout_ms if g.timeout_given else 30_000
 
 
-def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSender") -> bool:
-    """Send every row; return whether Ctrl+C interrupted."""
+def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSender") -> int:
+    """Send every row; return the exit code of the signal that interrupted, else 0."""
     with g.out.progress("sending", source.total_rows()) as bar:
         try:
             _send_rows(g, request, source, sender, bar)
             sender.finish(_delivery_timeout_ms(g) / 1000 + 5)
-        except (KeyboardInterrupt, SystemError) as stop:
-            if isinstance(stop, SystemError) and not interrupts.seen():
-                raise
+        except (KeyboardInterrupt, SystemExit, SystemError) as stop:
+            signal_code = interrupts.code_after(stop)
             sender.finish(2.0)
             sender.give_up()
-            return True
+            return signal_code
         except Exception:
             sender.finish(_delivery_timeout_ms(g) / 1000)
             if sender.counts.sent and not request.transactional:
@@ -593,7 +592,7 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
             raise
         finally:
             source.keep(sender.prefix.length)
-    return False
+    return 0
 
 
 def _send_rows(g: "Globals", request: Request, source: Source, sender: "RecordSender", bar: "Progress") -> None:
@@ -673,7 +672,7 @@ def _readable(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="backslashreplace")
 
 
-def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took_s: float, interrupted: bool) -> int:
+def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took_s: float, signal_code: int) -> int:
     """Print the delivery statistics; return the exit code."""
     from yak.client.produce import FEW
 
@@ -705,8 +704,8 @@ def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took
         _note_rejected(g, source)
     if counts.failed or unsettled:
         _complain(g, source, sender, unknown, unsettled)
-    if interrupted:
-        return 130
+    if signal_code:
+        return signal_code
     return 1 if counts.failed or unsettled or source.rejected else 0
 
 

@@ -68,12 +68,12 @@ class RecordPrinter:
             self.flush()
 
     def flush(self) -> None:
-        if self._pending:
+        # first removed: a write that Ctrl+C interrupts has printed some of them, and must not be repeated
+        pending, self._pending, self._pending_bytes = self._pending, [], 0
+        if pending:
             self._stdout.flush()
-            self._stdout.buffer.write(b"".join(self._pending))
+            self._stdout.buffer.write(b"".join(pending))
             self._stdout.buffer.flush()
-            self._pending.clear()
-            self._pending_bytes = 0
 
     def _when(self, timestamp_ms: int) -> str:
         return format_time(timestamp_ms, self._zone)

@@ -2,13 +2,14 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from yak.client.groups.group_reader import CommitEvery, Started
 from yak.client.metadata import ClusterMetadata, Partition, Topic
 from yak.commands import interrupts
-from yak.commands.consume import Request, obstacle_of, parse_commit_every, print_start
+from yak.commands.consume import GroupReading, Request, obstacle_of, parse_commit_every, print_start
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 
@@ -135,6 +136,31 @@ def test_the_first_signal_is_held_and_the_second_is_not(number, code):
             os.kill(os.getpid(), number)
     assert signal.getsignal(number) is before
     interrupts._seen.clear()
+
+
+def member(reader, held):
+    """The read loop of a member of the group audit."""
+    printer = SimpleNamespace(flush=lambda: None)
+    return GroupReading(Notes(), Request(group="audit"), reader, printer, [], None, None, None, held=held, admin=None)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_first_signal_ends_a_member_which_then_commits(number):
+    finished = []
+    reader = SimpleNamespace(
+        records=lambda more: iter([None] if more() else []), finish=lambda: finished.append(True), is_joining=False
+    )
+    assert member(reader, interrupts.DeferredSignal(number)).run() == 128 + number
+    assert finished
+
+
+def test_second_signal_ends_a_member_without_a_commit():
+    def interrupted(more):
+        raise KeyboardInterrupt
+
+    reader = SimpleNamespace(records=interrupted, finish=lambda: pytest.fail("it commits"))
+    with pytest.raises(KeyboardInterrupt):
+        member(reader, interrupts.DeferredSignal(signal.SIGINT)).run()
 
 
 @pytest.mark.parametrize(("text", "separator"), [("→", "→"), ("\\t", "\t"), ("\\x3d", "=")])

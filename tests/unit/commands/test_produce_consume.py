@@ -1,6 +1,8 @@
 """`yak produce` and `yak consume` against librdkafka's mock broker, which lives in this process."""
 
+import contextlib
 import csv
+import io
 import json
 import os
 import pty
@@ -9,6 +11,8 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +23,7 @@ from yak.client.inputs import Row
 from yak.client.produce import Failed, Outgoing, ProducerTransaction
 from yak.commands import interrupts
 from yak.commands.produce import SentRows, Source
+from yak.commands.record_output import RecordPrinter
 from yak.errors import YakError
 
 set_handler = signal.signal
@@ -604,6 +609,66 @@ def signals(monkeypatch):
     for number, handler in before.items():
         set_handler(number, handler)
     interrupts._seen.clear()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_during_produce_sends_the_records_that_were_read_and_prints_them(
+    yak, topic, monkeypatch, signals, number
+):
+    real = Source.rows
+
+    def rows(source):
+        yield from real(source)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(Source, "rows", rows)
+    ran = yak("produce", topic, "-p", "0", "-m", "a", "--linger", "1s")
+    assert (ran.code, ran.out) == (128 + number, f"{topic}-0@0\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_within_a_callback_of_librdkafka_is_no_bug_of_yak(yak, topic, monkeypatch, signals, number):
+    def interrupted(*_):
+        with contextlib.suppress(KeyboardInterrupt, SystemExit):  # as the binding drops it
+            os.kill(os.getpid(), number)
+        raise SystemError
+
+    monkeypatch.setattr("yak.commands.produce._send_rows", interrupted)
+    assert yak("produce", topic, "-m", "a").code == 128 + number
+
+
+@pytest.mark.parametrize(("number", "why"), [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")])
+def test_signal_during_consume_prints_the_records_that_were_read(yak, topic, monkeypatch, signals, number, why):
+    yak("produce", topic, "-p", "0", "-m", "a")
+    show = RecordPrinter.show
+
+    def shown(printer, record):
+        show(printer, record)
+        os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(RecordPrinter, "show", shown)
+    ran = yak("consume", topic, "--from-beginning")
+    assert (ran.code, ran.out) == (128 + number, "a\n")
+    assert ran.err.endswith(f"; stopped: {why}\n")
+
+
+def test_records_of_an_interrupted_write_are_not_written_again():
+    class Pipe(io.BytesIO):
+        def write(self, data):
+            if self.getvalue():
+                return super().write(data)
+            super().write(data[:4])
+            raise KeyboardInterrupt
+
+    pipe = Pipe()
+    stdout = SimpleNamespace(isatty=lambda: False, flush=lambda: None, buffer=pipe)
+    g = SimpleNamespace(zone=UTC, out=SimpleNamespace(stdout=stdout, format="raw", unescaped=False))
+    printer = RecordPrinter(g, None, None, False)
+    printer.show(ConsumerRecord("t", 0, 0, 0, "CreateTime", None, b"abcdef", [], None))
+    with pytest.raises(KeyboardInterrupt):
+        printer.flush()
+    printer.flush()
+    assert pipe.getvalue() == b"abcd"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
