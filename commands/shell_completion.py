@@ -39,7 +39,7 @@ def _complete(kind: str, ask: Callable[[str], list[str]], incomplete: str) -> li
     try:
         from yak.commands.options import Flags, Globals
 
-        servers = Globals.resolve(Flags()).bootstrap_servers
+        servers = Globals.resolve(Flags(quiet=2)).bootstrap_servers
         return [name for name in _names(kind, ask, servers) if name.startswith(incomplete)]
     except Exception:  # noqa: BLE001  (as above)
         return []
