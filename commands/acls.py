@@ -11,7 +11,7 @@ from yak.commands.options import Globals
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
-    from yak.acls.bindings import AclBinding, Operation, Permission, ResourcePattern
+    from yak.acls.bindings import AclBinding, Operation, PatternType, Permission, ResourcePattern, ResourceType
     from yak.acls.filters import AclFilter
 
 
@@ -85,18 +85,16 @@ def list_acls(
 ) -> None:
     """List ACLs; those that apply to a resource if one is named, patterns included.
 
-    With --prefixed, those of exactly that prefix.
+    With --prefixed, those of exactly that prefix, or of all prefixes.
     """
     from yak.acls.bindings import PatternType
     from yak.acls.filters import AclFilter
     from yak.client.acls import describe_acls
 
-    patterns = _patterns(resources)
     who = None if principal is None else principal_of(principal)
-    filters = [
-        AclFilter(each.resource_type, each.name, PatternType.PREFIXED if resources.prefixed else PatternType.MATCH, who)
-        for each in patterns
-    ] or [AclFilter(principal=who)]
+    pattern_type = PatternType.PREFIXED if resources.prefixed else PatternType.MATCH
+    filters = [AclFilter(each.resource_type, each.name, pattern_type, who) for each in _patterns(resources)]
+    filters = filters or [AclFilter(*_any_pattern(resources), who)]
     address, timeout_s = g.broker_that_answers()
     found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
     g.out.table([_row(acl) for acl in found], _COLUMNS, empty="No ACLs. yak acls add --help shows how to add one.")
@@ -154,8 +152,7 @@ def remove(
     """Remove ACLs of exactly these resources, principals, hosts and operations; what is not given matches any."""
     from yak.client.acls import delete_acls, describe_acls
 
-    patterns = _patterns(resources)
-    filters = _filters(patterns, _principals(entries), entries.host, entries.operation)
+    filters = _filters(resources, _principals(entries), entries.host, entries.operation)
     g.must_not_be_readonly("removing ACLs")
     address, timeout_s = g.broker_that_answers()
     found = dict.fromkeys(acl for each in filters for acl in describe_acls(address, each, timeout_s=timeout_s))
@@ -266,8 +263,15 @@ def _grants(
     return found
 
 
+def _any_pattern(resources: Resources) -> tuple[ResourceType, None, PatternType]:
+    """What selects every resource pattern, with --prefixed those of prefixes."""
+    from yak.acls.bindings import PatternType, ResourceType
+
+    return ResourceType.ANY, None, PatternType.PREFIXED if resources.prefixed else PatternType.ANY
+
+
 def _filters(
-    patterns: list[ResourcePattern],
+    resources: Resources,
     principals: list[tuple[Permission, str]],
     hosts: list[str] | None,
     operations: list[str] | None,
@@ -275,18 +279,18 @@ def _filters(
     """A filter for each combination. Raises UsageError (`usage`) when nothing is given."""
     from yak.acls.filters import AclFilter
 
-    everything = AclFilter()
+    everything, patterns = AclFilter(), _patterns(resources)
     if not (patterns or principals or hosts or operations):
         raise UsageError(
             "usage", "it does not say what to remove", try_=("yak acls remove --topic orders --allow ann",)
         )
     anyone: list[tuple[Permission, str | None]] = [(everything.permission, None)]
-    any_pattern = [(everything.resource_type, everything.name, everything.pattern_type)]
+    named: list[tuple[ResourceType, str | None, PatternType]] = [*patterns]
     chosen = [_operation(text) for text in operations or ()]
     return [
         AclFilter(*pattern, principal, host, operation, permission)
         for pattern, (permission, principal), host, operation in product(
-            patterns or any_pattern,
+            named or [_any_pattern(resources)],
             [*principals] or anyone,
             [*hosts] if hosts else [None],
             chosen or [everything.operation],

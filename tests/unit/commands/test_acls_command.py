@@ -141,6 +141,14 @@ def test_remove_of_a_principal_matches_any_resource(yak, requests):
     assert requests.deleted == [AclFilter(TOPIC, "o", PatternType.PREFIXED, "User:bob", "*", WRITE, DENY)]
 
 
+def test_prefixed_without_a_name_selects_prefixes_alone(yak, requests):
+    requests.found = [acl("orders", READ), acl("orders-", READ, prefixed=True)]
+    rows = json.loads(yak("acls", "list", "--principal", "ann", "--prefixed", "-o", "json").out)
+    assert [row["name"] for row in rows] == ["orders-"]
+    assert yak("acls", "remove", "--allow", "ann", "--prefixed", "--yes").code == 0
+    assert [each.name for each in requests.deleted] == ["orders-"]
+
+
 def test_acls_remove_keeps_an_acl_that_was_added_before_the_confirmation(yak, requests, monkeypatch):
     later = acl("orders", DESCRIBE)
     monkeypatch.setattr(Globals, "confirm", lambda _g, _question: requests.found.append(later))
