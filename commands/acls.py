@@ -246,15 +246,15 @@ def _grants(
         if needed - kinds == {ResourceType.GROUP}:
             missing = "--group"
         raise UsageError("usage", f"{missing} is missing", try_=("yak acls add --help",))
-    if roles and operations:
-        why = "they are groups of operations"
-        raise UsageError(
-            "usage", "--producer and --consumer exclude --operation", why=why, try_=("yak acls add --help",)
-        )
+    if roles and (operations or kinds - roles.keys()):
+        excluded = "--operation" if operations else f"a {kafka_name(min(kinds - roles.keys()))}"
+        why = "they are groups of operations, on topics, groups and transactional ids"
+        what = f"{'--consumer' if consumer else '--producer'} excludes {excluded}"
+        raise UsageError("usage", what, why=why, try_=("yak acls add --help",))
     chosen = [_operation(text) for text in operations or ("all",)]
     found = []
     for pattern in patterns:
-        for each in roles.get(pattern.resource_type, ()) if roles else chosen:
+        for each in roles[pattern.resource_type] if roles else chosen:
             if each is not Operation.ALL and each not in SUPPORTED[pattern.resource_type]:
                 known = ", ".join(kafka_name(known) for known in SUPPORTED[pattern.resource_type])
                 what = f"{kafka_name(each)} is no operation of a {kafka_name(pattern.resource_type)}"

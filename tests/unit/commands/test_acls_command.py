@@ -169,6 +169,8 @@ def test_acls_remove_keeps_an_acl_that_was_added_before_the_confirmation(yak, re
         (("add", "--allow", "ann", "--producer", "--operation", "read", "--topic", "a"), 2),
         (("add", "--allow", "ann", "--producer", "--group", "g"), 2),
         (("add", "--allow", "ann", "--consumer", "--topic", "a"), 2),
+        (("add", "--allow", "ann", "--producer", "--topic", "a", "--group", "g"), 2),
+        (("add", "--allow", "ann", "--consumer", "--topic", "a", "--group", "g", "--cluster"), 2),
         (("add", "--allow", "ann", "--operation", "read", "--topic", "a", "--readonly"), 2),
         (("remove",), 2),
         (("remove", "--topic", "absent", "--yes"), 1),
