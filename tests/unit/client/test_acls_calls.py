@@ -83,6 +83,13 @@ def test_error_of_the_broker_is_raised(code, message, kind, slug):
         assert caught.value.code == slug
 
 
+def test_refused_creation_beside_one_that_was_made_is_no_error_of_all():
+    results = creation()["results"] + creation(ErrorCode.invalid_request, "bad name")["results"]
+    with pytest.raises(UsageError, match=r"^some of the ACLs were not added") as caught:
+        ask(30, {"results": results}, lambda address: create_acls(address, [ACL, ACL], timeout_s=5))
+    assert caught.value.why == "bad name"
+
+
 def test_broker_that_does_not_answer_is_unreachable():
     with pytest.raises(Unreachable):
         describe_acls("127.0.0.1:1", WANTED, timeout_s=1)
