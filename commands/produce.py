@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count, islice
 from typing import IO, TYPE_CHECKING, Annotated, Any, BinaryIO, Literal, TypeAlias, cast
 
@@ -258,13 +258,7 @@ def _opened(path: str | None) -> Iterator[IO[bytes]]:
 def _format_of(request: "Request") -> str:
     if request.format is not None:
         return request.format
-    if (
-        request.csv_key
-        or request.csv_columns
-        or request.csv_headers
-        or request.csv_value != "json"
-        or request.csv_partition
-    ):
+    if request.csv_options:
         return "csv"
     if request.key_separator is not None:
         return "lines"
@@ -427,10 +421,20 @@ class Request(Bundle):
             changed = replace(changed, null_value=given["null.marker"])
         return changed
 
+    @property
+    def csv_options(self) -> list[str]:
+        """The given options that say how a CSV file is read."""
+        named = ((each, each.metadata.get("names", "")) for each in fields(self))
+        return [name for each, name in named if name.startswith("--csv-") and getattr(self, each.name) != each.default]
+
     def check(self) -> None:
         """Raise UsageError for contradicting options, or impossible values."""
         if self.messages and self.file is not None:
             raise UsageError("usage", "-m and --file exclude each other", why="both say what to send")
+        of_files = [*(["--format"] if self.messages and self.format else []), *self.csv_options]
+        if of_files and (self.messages or self.format not in (None, "csv")):
+            what = f"{of_files[0]} and {'-m' if self.messages else f'--format {self.format}'} exclude each other"
+            raise UsageError("usage", what, why="it says how a file is read" if self.messages else "it is of CSV files")
         if self.resume is not None and (self.messages or reads_a_stream(self) or self.repeat != 1):
             raise UsageError(
                 "usage", "--resume needs --file PATH", why="only a file can be read again from where it stopped"
@@ -772,6 +776,8 @@ def produce(
     With --transactional, an error, a rejected row or Ctrl+C aborts the transaction. Readers with read_committed then
     see none of its records.
     """
+    if topic is not None and topic_option not in (None, topic):
+        raise UsageError("usage", f"{topic} and --topic {topic_option} exclude each other", why="both name the topic")
     acks = request_required_acks or request.acks
     request = replace(
         request,

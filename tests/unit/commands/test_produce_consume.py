@@ -197,6 +197,28 @@ def test_csv_rows_say_their_partition_and_chosen_columns_and_are_read_in_any_enc
     assert set(found) == {"u1", "u2"}
 
 
+@pytest.mark.parametrize("option", [("--csv-delimiter", ";"), ("--csv-encoding", "cp1252"), ("--csv-key", "id")])
+def test_option_of_csv_makes_a_file_csv(yak, topic, tmp_path, option):
+    (tmp_path / "o.txt").write_text("id;n\nu1;1\n")
+    ran = yak("produce", topic, "-f", "o.txt", *option, "--dry-run", "-o", "json")
+    assert [each["value"] for each in json.loads(ran.out)] == ['{"n":"1"}' if "id" in option else '{"id":"u1","n":"1"}']
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("-m", "a", "--format", "json"), "--format and -m exclude each other"),
+        (("-m", "a", "--csv-key", "id"), "--csv-key and -m exclude each other"),
+        (("-f", "o.txt", "--format", "lines", "--csv-key", "id"), "--csv-key and --format lines exclude each other"),
+        (("-t", "other", "-m", "a"), "and --topic other exclude each other"),
+    ],
+)
+def test_produce_option_without_effect_is_refused(yak, topic, args, message):
+    ran = yak("produce", topic, *args)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+
+
 @pytest.mark.parametrize(
     ("flags", "code"),
     [
