@@ -469,6 +469,8 @@ def run(g: "Globals", request: Request) -> int:
     topic = request.topic or DEFAULT_TOPIC
     with open_source(g, request, topic) as source:
         if request.dry_run:
+            if source.checkpoint is not None:
+                source.skip(source.checkpoint.read())
             return _show(g, source, topic)
         g.must_not_be_readonly(f"writing to {topic}")
         _prepare_topic(g, request, topic)

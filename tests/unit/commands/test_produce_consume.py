@@ -277,6 +277,8 @@ def test_produce_run_resumes_at_the_checkpoint(yak, topic, tmp_path):
     assert json.loads((tmp_path / "ck").read_text())["rows"] == 20
     (tmp_path / "in.txt").write_text("".join(lines))
     # The head of the file is what tells it apart, so this input must have kept its first bytes.
+    shown = json.loads(yak("produce", topic, "-f", "in.txt", "--resume", "ck", "--dry-run", "-o", "json").out)
+    assert [each["value"] for each in shown] == ["20", "21", "22", "23", "24"]
     ran = yak("produce", topic, "-f", "in.txt", "--resume", "ck")
     assert ran.code == 0, ran.err
     assert "resuming after row 20" in ran.err
