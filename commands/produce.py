@@ -690,12 +690,13 @@ def _print_statistics(g: "Globals", source: Source, sender: "RecordSender", took
          "last_offset": span.last_offset}
         for (name, part), span in sorted(counts.spans.items())
     ]  # fmt: skip
-    if out.format in ("json", "yaml"):
-        if not g.out.quiet:
-            out.object(
-                {"topic": sender.topic, "acknowledged": counts.acknowledged, "failed": counts.failed + unsettled,
-                 "unknown": unknown, "rejected": source.rejected, "seconds": round(took_s, 3), "partitions": spans}
-            )  # fmt: skip
+    if out.format in ("json", "yaml", "csv"):
+        document = {
+            "topic": sender.topic, "acknowledged": counts.acknowledged, "failed": counts.failed + unsettled,
+            "unknown": unknown, "rejected": source.rejected, "seconds": round(took_s, 3), "partitions": spans
+        }  # fmt: skip
+        if not out.quiet:
+            out.for_programs(document, spans, ("topic", "partition", "records", "first_offset", "last_offset"))
     elif counts.acknowledged <= FEW:
         for each in sorted(counts.few, key=lambda ack: ack.number):
             if not g.out.quiet and not source.is_tee:

@@ -82,6 +82,8 @@ def test_produce_with_o_json_prints_delivery_statistics_as_one_document(yak, top
         "topic": topic, "acknowledged": 2, "failed": 0, "unknown": 0, "rejected": 0,
         "partitions": [{"topic": topic, "partition": 1, "records": 2, "first_offset": 0, "last_offset": 1}],
     }  # fmt: skip
+    rows = list(csv.DictReader(yak("produce", topic, "-p", "1", "-m", "c", "-o", "csv").out.splitlines()))
+    assert [(row["partition"], row["last_offset"]) for row in rows] == [("1", "2")]
 
 
 def test_key_headers_timestamp_and_partition_arrive(yak, topic):
