@@ -233,6 +233,8 @@ def _range(g: "Globals", request: Request) -> "Range":
     else:
         wanted = Range(START if request.from_beginning else END)
     if request.to_time is not None:
+        if wanted.stop is not None:
+            raise UsageError("usage", "--to excludes an --offset with an end", why="both say where to stop")
         wanted = replace(wanted, stop=parse_edge(request.to_time, parse_time))
     return wanted
 

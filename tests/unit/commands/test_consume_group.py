@@ -47,6 +47,7 @@ def test_commit_every_that_is_neither_a_count_nor_a_duration_is_refused(text):
         (["-g", "a", "--commit-every", "5s", "--no-commit"], "--commit-every and --no-commit exclude each other"),
         (["-g", "a", "--commit-every", "never"], '--commit-every "never"'),
         (["-g", "a", "--from-beginning", "--tail", "3"], "--from-beginning and --tail exclude each other"),
+        (["--offset", "1:2", "--to", "end"], "--to excludes an --offset with an end"),
     ],
 )
 def test_consume_with_conflicting_options_is_refused_before_any_request(yak, args, message, monkeypatch):
