@@ -94,7 +94,7 @@ def json_rows(lines: Iterable[bytes]) -> Iterator[Row]:
         if not stripped:
             continue
         try:
-            row = Row(number, parse_record(stripped.decode()))
+            row = Row(number, parse_record(stripped.decode("utf-8-sig")))  # a file may begin with a mark
         except BadRecord as error:
             row = Row(number, None, str(error), (stripped.decode(errors="replace"),))
         except UnicodeDecodeError:

@@ -110,6 +110,11 @@ def test_rows_written_as_csv_are_read_back(cells):
     assert values == [{"first": first, "second": second} for first, second in cells]
 
 
+def test_json_file_with_a_byte_order_mark_has_all_its_records():
+    rows = list(json_rows([b'\xef\xbb\xbf{"value":"a"}\n', b'{"value":"b"}\n']))
+    assert [row.record.value for row in rows] == [b"a", b"b"]
+
+
 def test_json_lines_that_are_no_records_are_distinguished():
     lines = [
         b'{"value":"a"}\n',
