@@ -62,6 +62,8 @@ def add(
             raise UsageError("usage", "a password cannot be given with --set", why=why, try_=(_PASSWORDS[plain],))
         parsed(plain, value, "--set")
         values[plain] = value
+    if login is None and password_file is not None:
+        raise UsageError("usage", "--password-file needs --login", why="a password is that of a user")
     if login is not None:
         password = read_password(password_file, f"Password of {login}: ", f"yak context add {name} --login {login}")
         uses_tls = str(values.get("security_protocol", "")).upper().endswith("SSL")

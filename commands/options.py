@@ -1,6 +1,7 @@
 """The global options: accepted before and after the command, and resolved to one `Globals`."""
 
 import os
+import shlex
 import time
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, tzinfo
@@ -292,13 +293,11 @@ class Globals:
     def must_not_be_readonly(self, action: str) -> None:
         """Raise UsageError (`readonly`) when `--readonly` or YAK_READONLY forbids this action."""
         if self.readonly:
-            origin = self.settings.get("readonly").origin
-            raise UsageError(
-                "readonly",
-                f"{action} is refused",
-                why=f"read-only mode is on ({origin})",
-                try_=("leave out --readonly" if origin.startswith("flag ") else "YAK_READONLY=0 yak …",),
-            )
+            origin, context = self.settings.get("readonly").origin, self.flags.context
+            advice = "leave out --readonly" if origin.startswith("flag ") else "YAK_READONLY=0 yak …"
+            if origin.startswith("context ") and context is not None:  # which comes before the variables
+                advice = f"YAK_CONTEXT={shlex.quote(context)} {advice}          without --context"
+            raise UsageError("readonly", f"{action} is refused", why=f"read-only mode is on ({origin})", try_=(advice,))
 
     def confirm(self, question: str) -> None:
         """Ask for confirmation on the terminal unless `--yes`; without a terminal `--yes` is required.

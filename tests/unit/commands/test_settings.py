@@ -156,6 +156,24 @@ def test_context_add_readonly_makes_a_context_that_refuses_changes(yak, args):
     }  # fmt: skip
 
 
+def test_context_add_with_a_password_of_no_user_is_refused(yak, tmp_path):
+    (tmp_path / "secret").write_text("hidden\n")
+    ran = yak("context", "add", "p", "-b", "h:1", "--password-file", "secret")
+    assert ran.code == 2
+    assert "--password-file needs --login" in ran.err
+
+
+def test_advice_for_a_readonly_context_lets_the_command_change_the_cluster(yak, monkeypatch):
+    assert yak("context", "add", "p", "-b", "127.0.0.1:1", "--readonly").code == 0
+    words = ("topics", "create", "orders", "--timeout", "200ms")
+    ran = yak("-C", "p", *words)
+    assert "  try:  YAK_CONTEXT=p YAK_READONLY=0 yak …          without --context\n" in ran.err
+    monkeypatch.setenv("YAK_READONLY", "0")
+    assert "error[readonly]" in yak("-C", "p", *words).err, "a context that is named comes first"
+    monkeypatch.setenv("YAK_CONTEXT", "p")
+    assert "error[unreachable]" in yak(*words).err
+
+
 def test_context_add_creates_the_named_config_file(yak):
     assert yak("--config", "new.toml", "context", "add", "one", "-b", "a:1").code == 0
     assert yak("--config", "new.toml", "context", "list").code == 0
