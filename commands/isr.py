@@ -232,7 +232,7 @@ class Watch:
 
     def run(self, interval_ms: int, count: int | None) -> None:
         """Read every `interval_ms`. Raises YakError when the first read fails."""
-        in_place = self._g.out.for_people and self._g.out.stdout.isatty()
+        in_place = self._g.out.for_people and self._g.out.draws_in_place
         if in_place:
             self._g.out.stdout.write(HOME + CLEAR_SCREEN)
         for number, _ in enumerate(refreshes(self._g, interval_ms, count)):
@@ -350,6 +350,10 @@ def isr(
     Read from the brokers, or from the metadata store with --from-redis. Healthy partitions of internal topics are
     counted but not shown, except with --internal or by name.
     """
+    if watch and check:
+        raise UsageError("usage", "--watch and --check exclude each other", why="a watch has no result")
+    if redis_url is not None and not from_redis:
+        raise UsageError("usage", "--redis-url needs --from-redis", why="otherwise the brokers are read")
     conditions = only.conditions
     is_complete = internal or topic is not None or any(conditions)
     reader = _reader(g, topic, from_redis=from_redis, redis_url=redis_url, data_dir=data_dir)
@@ -423,6 +427,7 @@ def _reader(
     if data_dir is not None and local is None:
         raise UsageError("no-cluster", f"no cluster was started in {data_dir}", try_=(f"yak up --data-dir {data_dir}",))
     servers = g.servers_of_local(local) if local is not None and local.bootstrap else g.bootstrap_servers
+    hint = () if local is not None and local.metadata == "raft" else (_FROM_REDIS,)
     latest = [servers]
 
     def read() -> "ClusterReplicas":
@@ -431,7 +436,7 @@ def _reader(
         try:
             found = read_cluster(latest[0], timeout_s=g.timeout_s, topic=topic)
         except Unreachable as error:
-            raise Unreachable(error.code, error.message, why=error.why, try_=(_FROM_REDIS, *error.try_)) from None
+            raise Unreachable(error.code, error.message, why=error.why, try_=(*hint, *error.try_)) from None
         latest[0] = _all_addresses(latest[0], found.bootstrap)
         return _known_topic(found, topic)
 

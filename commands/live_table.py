@@ -33,7 +33,7 @@ def show_refresh(
         out.table([{"time": moment, **row} for row in rows], ("time", *flat))
         out.headers = False
     else:
-        if out.stdout.isatty():
+        if out.draws_in_place:
             out.stdout.write(CLEAR_SCREEN)
         out.line(moment)
         out.table(rows, columns, wide)

@@ -25,6 +25,11 @@ _COLOURS = re.compile("(\x1b\\[(?:[012]|(?:1;)?3[0-7])m)")
 """The colour codes of `Output.paint`. A record that contains them can colour its own text, but nothing else."""
 
 
+def is_dumb() -> bool:
+    """Whether the terminal knows no escape sequences."""
+    return os.environ.get("TERM") == "dumb"
+
+
 def to_json(value: object, indent: int | None = None) -> str:
     """JSON with non-ASCII characters unchanged; characters that control a terminal are escaped."""
     return json_text(json.dumps(value, ensure_ascii=False, default=str, indent=indent))
@@ -76,8 +81,12 @@ class Output:
     @property
     def is_live(self) -> bool:
         """Whether stderr is a terminal on which a line can be drawn again, and no option silences it."""
-        is_dumb = os.environ.get("TERM") == "dumb"
-        return self.stderr.isatty() and not is_dumb and not self.quiet and not os.environ.get("CI")
+        return self.stderr.isatty() and not is_dumb() and not self.quiet and not os.environ.get("CI")
+
+    @property
+    def draws_in_place(self) -> bool:
+        """Whether stdout is a terminal on which a table can replace the one before."""
+        return self.stdout.isatty() and not is_dumb()
 
     @property
     def for_people(self) -> bool:

@@ -9,6 +9,8 @@ from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
 from yak.commands.isr import BAD, GOOD, WARN, changes, fitted, problems, replica_rows
 from yak.errors import Unreachable
+from yak.local import layout
+from yak.local.state import BrokerState, ClusterState, RedisState, save
 from yak.view.partition_replicas import PartitionReplicas
 
 
@@ -165,6 +167,25 @@ def test_isr_command_without_a_reachable_broker_is_an_error_that_names_the_worka
     ran = yak("isr", "-o", "json")
     assert ran.code == 3
     assert json.loads(ran.err)["error"]["try"][0].startswith("yak isr --from-redis")
+
+
+def test_isr_command_of_a_stopped_quorum_does_not_advise_a_redis_that_it_has_not(yak, cluster, tmp_path):
+    broker = BrokerState(1, "leader", "127.0.0.1", 1, layout.node_dir(str(tmp_path / "yak-data"), 1))
+    (tmp_path / "yak-data").mkdir()
+    save(ClusterState(str(tmp_path / "yak-data"), RedisState(""), "c", brokers=[broker], metadata="raft"))
+    cluster[:] = [Unreachable("unreachable", "no broker answered at h:1", why="refused", try_=("yak doctor",))]
+    assert json.loads(yak("isr", "-o", "json").err)["error"]["try"] == ["yak doctor"]
+
+
+@pytest.mark.parametrize("args", [("--watch", "--check"), ("--redis-url", "redis://h:1/0")])
+def test_isr_option_without_effect_is_refused(yak, cluster, args):
+    assert yak("isr", *args).code == 2
+
+
+def test_isr_watch_in_a_dumb_terminal_prints_changes_without_moving_the_cursor(yak, cluster, monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert "\x1b" not in yak("isr", "--watch", "--count", "1").out
 
 
 def test_a_topic_that_is_not_there_gets_the_closest_name(yak, cluster):
