@@ -28,6 +28,12 @@ def print_records(
 ) -> None:
     """Print the records between two bounds, one per line."""
     printer = _Printer(g)
+
+    def take(record: "TailedRecord") -> None:
+        printer.learn_names(record)
+        if not start or distance(record, start) >= 0:
+            printer.show(record)
+
     base = source.base()
     if base is not None:
         printer.learn_names(base)
@@ -36,17 +42,14 @@ def print_records(
         last = record.offset
         if stop and distance(record, stop) > 0:
             break
-        printer.learn_names(record)
-        if not start or distance(record, start) >= 0:
-            printer.show(record)
+        take(record)
     if not printer.printed and not follow:
         g.out.note(f"No metadata records there. Read: {source.name}")
     if follow:
         g.out.stdout.flush()
         for newer in source.follow(last):
             if newer is not None:
-                printer.learn_names(newer)
-                printer.show(newer)
+                take(newer)
             g.out.stdout.flush()
             g.out.require_reader()
 

@@ -61,6 +61,15 @@ def test_metadata_log_names_topics_whose_record_is_not_printed(yak: Callable[...
     assert "partitions of orders: 0 led by 1" in ran.out.splitlines()[0]
 
 
+def test_metadata_log_that_follows_prints_only_the_records_from_the_given_one_on(
+    yak: Callable[..., Any], directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = [record(5, "FromTheFuture", field=5), record(6, "FromTheFuture", field=6)]
+    monkeypatch.setattr("yak.local.metadata_log.CopySource.follow", lambda _source, _after: iter(newer))
+    ran = yak("metadata", "log", "--data-dir", directory, "--from", "6", "--follow", "--no-headers")
+    assert [line.split()[0] for line in ran.out.splitlines()] == ["6"]
+
+
 def test_metadata_log_in_json_has_the_payload(yak: Callable[..., Any], directory: str) -> None:
     ran = yak("metadata", "log", "--data-dir", directory, "-o", "json")
     assert [json.loads(line)["payload"] for line in ran.out.splitlines()] == [each.payload for each in RECORDS]
