@@ -171,12 +171,12 @@ class Removal:
             try:
                 if not self.is_live() and self.unregister():
                     return
-            except Unreachable:
-                is_unsure = True  # the request may have been carried out
             except YakError as error:
-                if not (is_unsure and error.code == "unknown-broker"):
+                if is_unsure and error.code == "unknown-broker":
+                    return
+                if not isinstance(error, Unreachable) and error.code != "timed-out":
                     raise
-                return
+                is_unsure = True  # the request may have been carried out
             time.sleep(POLL_SECONDS)
 
     def _move(self, holdings: RemainingReplicas) -> str:

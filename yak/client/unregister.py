@@ -2,7 +2,8 @@
 
 from typing import Final
 
-from yak.client.raw_connection import call_once
+from yak.client.errors import Change
+from yak.client.raw_connection import call_change
 from yak.errors import YakError
 from yak.ids import NodeId
 
@@ -14,11 +15,12 @@ NOT_REGISTERED: Final = 102
 def unregister_broker(address: str, node_id: NodeId, *, timeout_s: float) -> None:
     """Send the request to the broker at `address`, which may be any broker.
 
-    Raises Unreachable when it does not answer, YakError (`broker-alive`, `unknown-broker`, `not-unregistered`) when it
-    refuses.
+    Raises Unreachable when it cannot be reached, YakError (`timed-out`) when it does not answer, YakError (`broker-alive`,
+    `unknown-broker`, `not-unregistered`) when it refuses.
     """
-    what = f"broker {node_id} was not unregistered"
-    answer = call_once(address, _UNREGISTER_BROKER, {"broker_id": node_id}, what, timeout_s)
+    change = Change(f"broker {node_id} was", "unregistered", "yak brokers list")
+    what = change.not_made
+    answer = call_change(address, _UNREGISTER_BROKER, {"broker_id": node_id}, change, timeout_s)
     why = answer.error_message or answer.error_code.name
     if answer.error_code == INVALID_REQUEST:
         raise YakError("broker-alive", what, why=why, try_=("stop it first",))

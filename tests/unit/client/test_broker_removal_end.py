@@ -35,6 +35,7 @@ def test_removal_sends_the_request_again_after_no_answer(monkeypatch):
 
 def test_removal_has_ended_if_the_request_without_an_answer_was_carried_out(monkeypatch):
     assert finish(monkeypatch, UNREACHABLE, UNKNOWN) == 2
+    assert finish(monkeypatch, YakError("timed-out", "unknown: broker 3 was unregistered or not"), UNKNOWN) == 2
 
 
 def test_removal_of_an_unknown_broker_is_refused(monkeypatch):

@@ -33,6 +33,12 @@ def test_a_refusal_says_why(code, slug):
     assert "in words" in caught.value.why
 
 
+def test_unregister_without_an_answer_may_be_made_all_the_same():
+    with pytest.raises(YakError, match=r"^unknown: broker 4 was unregistered or not") as caught:
+        ask(64, None, lambda address: unregister_broker(address, 4, timeout_s=5))
+    assert caught.value.code == "timed-out"
+
+
 def test_unregister_without_a_broker_at_the_address_raises_unreachable():
     with pytest.raises(Unreachable):
         unregister_broker("127.0.0.1:1", 4, timeout_s=1)
