@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument
-from yak.commands.units import parse_size_bytes
+from yak.commands.units import key_values, parse_size_bytes
 from yak.errors import UsageError, YakError
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ def set_quotas(
     connections a second.
     """
     entity = _entity(whose)
-    changes = {name: _value(name, text) for name, text in _pairs(values)}
+    pairs = key_values(values, "producer_byte_rate=1MB")
+    if len(pairs) < len(values):
+        raise UsageError("usage", "a quota is given twice", why="each quota is given once, with its value")
+    changes = {name: _value(name, text) for name, text in pairs.items()}
     for name in changes:
         _check_owner(entity, name)
     _alter(g, entity, changes, "set", dry_run=dry_run)
@@ -145,18 +148,6 @@ def _entity(whose: EntityOptions) -> "Entity":
 
         return ((IP, address_of(whose.ip)),)
     return tuple(parts)
-
-
-def _pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """`QUOTA=VALUE` texts, each quota once. Raises UsageError (`usage`)."""
-    pairs: dict[str, str] = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name or name in pairs:
-            why = "each quota is given once, with its value"
-            raise UsageError("usage", f'"{text}" is not QUOTA=VALUE', why=why, try_=("producer_byte_rate=1MB",))
-        pairs[name.strip()] = value
-    return list(pairs.items())
 
 
 def _value(name: str, text: str) -> float:

@@ -110,17 +110,11 @@ class RecordPrinter:
         return (self._separator.join(parts) + "\n").encode("utf-8", "surrogateescape")
 
     def _field(self, name: str, record: "ConsumerRecord") -> str:
-        if name == "topic":
-            return record.topic
-        if name == "partition":
-            return str(record.partition)
-        if name == "offset":
-            return str(record.offset)
         if name == "timestamp":
             return self._when(record.timestamp_ms) if record.timestamp_ms >= 0 else "-"
         if name == "key":
             return self._readable(record.key)
-        return self._headers_text(record)
+        return self._headers_text(record) if name == "headers" else str(getattr(record, name))
 
     def _headers_text(self, record: "ConsumerRecord") -> str:
         return ",".join(f"{self._name(name)}={self._readable(data)}" for name, data in record.headers)

@@ -15,6 +15,7 @@ from yak.commands.app import CONNECTION, OUTPUT, START, STOP, WHAT, Bundle, comm
 from yak.commands.listener_flags import ListenerFlags, check_one_form, has_named_listeners
 from yak.commands.options import Globals
 from yak.commands.settings import BY_NAME
+from yak.commands.units import key_values, parse_duration_ms
 from yak.errors import UsageError
 
 if TYPE_CHECKING:
@@ -261,16 +262,8 @@ class Resolution:
         if environment is not None:
             self.configs |= environment.configs
             self._from_configs |= environment.settings
-        for pair in flags.configs:
-            name, equals, value = pair.partition("=")
-            if not equals or not name.strip():
-                raise UsageError(
-                    "bad-config",
-                    f'"{pair}" is not NAME=VALUE',
-                    why="-c takes the name of a Kafka broker config, an equals sign and its value",
-                    try_=("yak serve -c num.partitions=6",),
-                )
-            self.configs[name.strip()] = (value.strip(), "flag -c")
+        for name, value in key_values(flags.configs, "yak serve -c num.partitions=6", code="bad-config").items():
+            self.configs[name] = (value.strip(), "flag -c")
         for name, given in flags.short_configs.items():
             if given is not None:
                 self.configs[name] = (given, f"flag --{name.removeprefix('yak.').replace('.', '-')}")
@@ -328,7 +321,6 @@ class Resolution:
 
     def options(self) -> "ServeOptions":
         """The complete options. Raises UsageError for invalid values."""
-        from yak.commands.units import parse_duration_ms
         from yak.config.broker_configs import BrokerConfig
         from yak.config.listeners import Listeners, bracketed
         from yak.server.options import ServeOptions, parse_followers, split_address

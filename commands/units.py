@@ -41,7 +41,7 @@ def key_values(texts: Iterable[str] | None, *try_: str, code: str = "usage") -> 
     pairs: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
-        if not equals or not name:
+        if not equals or not name.strip():
             raise UsageError(code, f'"{text}" is not NAME=VALUE', try_=try_)
         text.encode()  # librdkafka's binding would crash on text that is not UTF-8
         pairs[name.strip()] = value
