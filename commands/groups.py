@@ -319,10 +319,11 @@ def list_(
         known, silent = list_groups(brokers, states=states, types=types)
         found, failed = read_groups(g, brokers, known, with_lag=lag)
     rows = [list_row(group, with_lag=has_lag) for group, has_lag in found]
-    empty = (
+    nothing = (
         "No such groups." if states or types else "No groups. A group exists once a consumer has joined or committed."
     )
-    g.out.table(rows, [each for each in LIST_COLUMNS if lag or each != "lag"], LIST_WIDE, empty=empty)
+    columns = [each for each in LIST_COLUMNS if lag or each != "lag"]
+    g.out.table(rows, columns, LIST_WIDE, empty="" if silent or failed else nothing)
     g.out.warn_once(silent_brokers(silent, "its groups"))
     return 1 if silent or failed else None
 

@@ -71,7 +71,8 @@ def list_(
         for each in found
     ]
     is_filtered = bool(states or producer_id or longer_than)
-    g.out.table(rows, LIST_COLUMNS, LIST_WIDE, empty="No such transactions." if is_filtered else "No transactions.")
+    empty = "" if silent else "No such transactions." if is_filtered else "No transactions."
+    g.out.table(rows, LIST_COLUMNS, LIST_WIDE, empty=empty)
     g.out.warn_once(silent_brokers(silent, "its transactions"))
     return 1 if silent else None
 
@@ -124,7 +125,8 @@ def hanging(
         found, failed = open_transactions(metadata, partitions, timeout_s=brokers.admin.timeout_s)
         idle_ones = [each for each in found if g.now_ms() - each.last_ms >= idle_ms]
         rows = [_open_row(g, each) for each in hanging_transactions(brokers, idle_ones)]
-    g.out.table(rows, OPEN_COLUMNS if g.out.for_people else OPEN_FLAT, OPEN_WIDE, empty="No transaction hangs.")
+    empty = "" if failed else "No transaction hangs."
+    g.out.table(rows, OPEN_COLUMNS if g.out.for_people else OPEN_FLAT, OPEN_WIDE, empty=empty)
     if failed:
         place, why = next(iter(failed.items()))
         g.out.warn(f"{counted(len(failed), 'partition')} could not be read, {place} for one: {why}")

@@ -379,6 +379,13 @@ def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
     assert "error[nothing-committed]" in ran.err
 
 
+def test_brokers_that_do_not_answer_are_not_said_to_have_no_groups(yak, world):
+    world.groups, world.silent = {}, {NODES[2]: "timed out"}
+    ran = yak("groups", "list")
+    assert (ran.code, ran.out) == (1, "")
+    assert "No groups" not in ran.err
+
+
 def test_group_of_a_silent_broker_is_neither_reset_nor_counted_as_deleted(yak, world):
     del world.groups["audit"]
     world.silent = {NODES[2]: "timed out"}

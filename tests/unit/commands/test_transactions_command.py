@@ -114,6 +114,16 @@ def test_list_without_every_coordinator_returns_1(yak, world):
     assert "broker 1 at 127.0.0.1:9092 did not answer; its transactions are missing: refused" in ran.err
 
 
+@pytest.mark.parametrize("verb", ["list", "hanging"])
+def test_brokers_that_do_not_answer_are_not_said_to_have_no_transaction(yak, world, monkeypatch, verb):
+    world.silent, world.failed = {NODE: "refused"}, {O1: "no leader"}
+    monkeypatch.setattr(client, "list_transactions", lambda *_, **__: ([], world.silent))
+    monkeypatch.setattr(client, "open_transactions", lambda *_, **__: ([], world.failed))
+    ran = yak("transactions", verb)
+    assert (ran.code, ran.out) == (1, "")
+    assert "No transaction" not in ran.err
+
+
 def test_unknown_transaction_does_not_hide_the_others(yak, world):
     ran = yak("transactions", "describe", "nothing", "idle", "-o", "json")
     assert ran.code == 1
