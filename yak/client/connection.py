@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from yak.client.errors import reason_of
 from yak.client.login import current_login
 from yak.client.reach import BUDGET_S, require_kafka
 from yak.client.security import in_force
@@ -81,5 +82,7 @@ def check_reachable(servers: str, timeout_ms: int) -> str:
             RawConnection(answered, timeout_s=timeout_ms / 1000, only_login=True).close()
         except OSError as error:
             message = "the broker closed the connection, or did not answer, during the login"
-            raise Unreachable("login-failed", message, why=f"{answered}: {error}", try_=("yak doctor",)) from None
+            raise Unreachable(
+                "login-failed", message, why=f"{answered}: {reason_of(error)}", try_=("yak doctor",)
+            ) from None
     return answered

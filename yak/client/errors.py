@@ -200,6 +200,11 @@ class Change(NamedTuple):
         return error
 
 
+def reason_of(error: Exception) -> str:
+    """Why a broker did not answer: of an OSError in the system's words, without its number."""
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
 def names_no_partition(error: BaseException) -> bool:
     """Whether the error says that the topic or the partition does not exist."""
     reported = error.args[0] if error.args else None

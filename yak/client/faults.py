@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from yak.client.errors import reason_of
 from yak.client.raw_connection import RawConnection
 from yak.errors import Unreachable, UsageError, YakError
 from yak.faults import COMMAND
@@ -67,7 +68,7 @@ def _call(address: str, wanted: Mapping[str, object], timeout_s: float) -> Any:
         with RawConnection(address, timeout_s=timeout_s) as connection:
             found = json.loads(connection.call(ENVELOPE, fields).response_data or b"")
     except (OSError, ValueError) as error:
-        why = f"{error}; a version without fault injection closes the connection"
+        why = f"{reason_of(error)}; a version without fault injection closes the connection"
         raise Unreachable("unreachable", f"{address} did not answer about faults", why=why) from None
     if refused := found.get("error"):
         raise UsageError(refused["code"], refused["message"], why=refused["why"], try_=tuple(refused["try"]))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from yak.client.errors import reason_of
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection, first
 from yak.errors import Unreachable, YakError
@@ -177,7 +178,9 @@ def _ask_until(
                     return code, why, answer
                 time.sleep(_AGAIN_AFTER_S)
     except OSError as error:
-        raise Unreachable("unreachable", f"{address} did not answer for the metadata quorum", why=str(error)) from None
+        raise Unreachable(
+            "unreachable", f"{address} did not answer for the metadata quorum", why=reason_of(error)
+        ) from None
 
 
 def _check_has_quorum(connection: RawConnection, address: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, Self, TypeAlias
 
-from yak.client.errors import Change
+from yak.client.errors import Change, reason_of
 from yak.client.login import current_login, log_in
 from yak.client.reach import split_address
 from yak.client.security import in_force
@@ -147,7 +147,7 @@ def call_once(address: str, api: Api, fields: Mapping[str, object], what: str, t
         with RawConnection(address, timeout_s=timeout_s) as connection:
             return connection.call(api, fields)
     except OSError as error:
-        raise Unreachable("unreachable", what, why=f"{address} did not answer: {error}") from None
+        raise Unreachable("unreachable", what, why=f"{address} did not answer: {reason_of(error)}") from None
 
 
 def call_change(address: str, api: Api, fields: Mapping[str, object], change: Change, timeout_s: float) -> Any:
@@ -157,10 +157,10 @@ def call_change(address: str, api: Api, fields: Mapping[str, object], change: Ch
             try:
                 return connection.call(api, fields)
             except OSError as error:
-                why = f"{address} did not answer: {error}"
+                why = f"{address} did not answer: {reason_of(error)}"
                 raise change.failure(YakError("timed-out", change.not_made, why=why)) from None
     except OSError as error:
-        raise Unreachable("unreachable", change.not_made, why=f"{address} did not answer: {error}") from None
+        raise Unreachable("unreachable", change.not_made, why=f"{address} did not answer: {reason_of(error)}") from None
 
 
 def describe_configs(

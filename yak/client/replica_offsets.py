@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from yak.client.errors import reason_of
 from yak.client.metadata import Broker
 from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
 from yak.client.reach import BUDGET_S, of_each, require_kafka
@@ -83,7 +84,7 @@ def read_metadata(servers: str, *, timeout_s: float) -> ClusterReplicas:
             with RawConnection(address, timeout_s=min(ANSWER_SECONDS, timeout_s)) as connection:
                 return _metadata(connection)
         except OSError as error:
-            failures.append(f"{address}: {error}")
+            failures.append(f"{address}: {reason_of(error)}")
     raise Unreachable(
         "unreachable", f"no broker answered at {servers}", why="; ".join(failures), try_=(f"yak doctor -b {servers}",)
     )
@@ -180,7 +181,7 @@ def _ask_all(
 
     for node, answer in of_each(nodes, ask).items():
         if isinstance(answer, OSError):
-            silent[node] = str(answer) or type(answer).__name__
+            silent[node] = reason_of(answer)
         else:
             found[node] = answer
     return found

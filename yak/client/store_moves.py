@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from yak.attempts import attempts
+from yak.client.errors import reason_of
 from yak.client.members import own_configs
 from yak.client.metadata import Broker
 from yak.client.quorum import FETCHES_WITHIN_MS, QuorumReplica, QuorumState, describe_quorum
@@ -64,7 +65,7 @@ def set_target(addresses: Mapping[NodeId, str], to: str, *, timeout_s: float) ->
                 with RawConnection(address, timeout_s=min(10.0, timeout_s)) as connection:
                     answer = first(connection.call(_INCREMENTAL_ALTER_CONFIGS, fields).responses)
             except OSError as error:
-                why = f"{address}: {error}"
+                why = f"{address}: {reason_of(error)}"
                 continue
             code, why = int(answer.error_code), answer.error_message or answer.error_code.name
             if not code:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from yak.client.errors import reason_of
 from yak.client.groups.group_brokers import GroupBrokers, failure
 from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import Api, RawConnection
@@ -221,7 +222,7 @@ def _ask_leaders(
             with RawConnection(broker.address, timeout_s=timeout_s) as connection:
                 answer = connection.call(api, fields(some))
         except OSError as error:
-            reason = f"{broker.address}: {error.strerror or error}".lower()
+            reason = f"{broker.address}: {reason_of(error)}".lower()
             answers |= {TopicPartition(name, index): reason for name, each in some.items() for index in each}
             continue
         for topic in topics_of(answer):

@@ -91,8 +91,9 @@ def test_refused_creation_beside_one_that_was_made_is_no_error_of_all():
 
 
 def test_broker_that_does_not_answer_is_unreachable():
-    with pytest.raises(Unreachable):
+    with pytest.raises(Unreachable) as caught:
         describe_acls("127.0.0.1:1", WANTED, timeout_s=1)
+    assert caught.value.why == "127.0.0.1:1 did not answer: Connection refused"
 
 
 @pytest.mark.parametrize(

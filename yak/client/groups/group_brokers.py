@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar, cast
 
 from yak.client.admin import Admin
-from yak.client.errors import from_kafka
+from yak.client.errors import from_kafka, reason_of
 from yak.client.metadata import Broker
 from yak.client.raw_connection import Api, RawConnection
 from yak.client.reach import of_each
@@ -85,7 +85,7 @@ class GroupBrokers:
             responses = of_each(left, lambda broker: self._send(broker.address, lambda to: to.call(api, fields)))
             for broker, answer in responses.items():
                 if isinstance(answer, OSError):
-                    left[broker] = str(answer) or type(answer).__name__
+                    left[broker] = reason_of(answer)
                 elif not (code := int(answer.error_code)):
                     answers[broker] = answer
                     del left[broker]
@@ -224,5 +224,5 @@ def _passes(error: YakError) -> bool:
 
 
 def _silent(address: str, error: OSError, what: str) -> YakError:
-    why = f"{address}: {error.strerror or error or type(error).__name__}".lower()
+    why = f"{address}: {reason_of(error)}".lower()
     return Unreachable("unreachable", what, why=f"the coordinator did not answer: {why}", try_=("yak doctor",))
