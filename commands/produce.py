@@ -466,7 +466,7 @@ def run(g: "Globals", request: Request) -> int:
     from yak.client.produce import RecordSender
 
     request.check()
-    topic = request.topic or DEFAULT_TOPIC
+    topic = DEFAULT_TOPIC if request.topic is None else request.topic
     with open_source(g, request, topic) as source:
         if request.dry_run:
             if source.checkpoint is not None:
@@ -784,7 +784,7 @@ def produce(
     acks = request_required_acks or request.acks
     request = replace(
         request,
-        topic=topic_option or topic,
+        topic=topic if topic_option is None else topic_option,
         acks="all" if acks == "-1" else acks,
         compression=compression_codec or request.compression,
         transactional=request.transactional or request.transactional_id is not None,

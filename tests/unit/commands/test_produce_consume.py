@@ -387,6 +387,13 @@ def test_error_in_the_middle_of_the_input_loses_no_record_before_it(yak, topic, 
     assert json.loads((tmp_path / "ck").read_text())["rows"] == 2
 
 
+@pytest.mark.parametrize("args", [("",), ("-t", "")])
+def test_topic_without_a_name_is_not_the_default_topic(yak, topic, args):
+    ran = yak("produce", *args, "-m", "a")
+    assert (ran.code, ran.out) == (1, "")
+    assert 'error[unknown-topic]: topic "" does not exist' in ran.err
+
+
 def test_topics_and_partitions_that_are_not_there_are_named(yak, topic):
     ran = yak("produce", topic + "x", "-m", "a")
     assert ran.code == 1
