@@ -310,7 +310,8 @@ class Settings:
             (self.project.get("context"), _PROJECT_ORIGIN),
             (self.current, self.config_file),
         ):
-            if value:
+            is_empty_flag = value == "" and origin.startswith("flag ")  # of a script whose variable is not set
+            if value or (is_empty_flag and self.contexts):
                 name = str(value)
                 if name not in self.contexts:
                     if self.about_contexts:

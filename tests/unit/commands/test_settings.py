@@ -58,6 +58,13 @@ def test_a_context_named_by_flag_wins_over_variables(tmp_path):
     assert by_variable.value("bootstrap_servers") == "env:2"
 
 
+def test_context_without_a_name_is_not_the_current_one(yak):
+    assert yak("context", "add", "a", "-b", "a:1").code == 0
+    ran = yak("-C", "", "config", "show")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith('error[unknown-context]: context "" does not exist')
+
+
 def test_an_unknown_context_is_answered_with_the_closest(tmp_path):
     config = tmp_path / "config.toml"
     config.write_text('[contexts.staging]\nbootstrap_servers = "a:1"\n')
