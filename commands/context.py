@@ -1,5 +1,6 @@
 """`yak context`: named clusters."""
 
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -65,7 +66,9 @@ def add(
     if login is None and password_file is not None:
         raise UsageError("usage", "--password-file needs --login", why="a password is that of a user")
     if login is not None:
-        password = read_password(password_file, f"Password of {login}: ", f"yak context add {name} --login {login}")
+        password = read_password(
+            password_file, f"Password of {login}: ", f"yak context add {quote(name)} --login {quote(login)}"
+        )
         uses_tls = str(values.get("security_protocol", "")).upper().endswith("SSL")
         values["security_protocol"] = "SASL_SSL" if uses_tls else "SASL_PLAINTEXT"
         values |= {"sasl_username": login, "sasl_password": password}

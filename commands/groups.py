@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.client.groups.partition_syntax import partitions_text
@@ -588,7 +589,7 @@ def reset(
         raise UsageError(
             "usage",
             "--topic and --all-topics exclude each other" if topic else "say which offsets to move",
-            try_=(f"yak groups reset {name} --topic TOPIC", f"yak groups reset {name} --all-topics"),
+            try_=(f"yak groups reset {quote(name)} --topic TOPIC", f"yak groups reset {quote(name)} --all-topics"),
         )
     if execute:
         g.must_not_be_readonly(f'moving the offsets of group "{name}"')

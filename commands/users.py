@@ -1,6 +1,7 @@
 """`yak users`: the users that may log in on listeners with SASL."""
 
 import sys
+from shlex import quote
 from typing import Annotated
 
 from yak.commands.app import WHAT, CommandGroup, flag
@@ -51,7 +52,7 @@ def add(
 
     g.must_not_be_readonly(f"add user {name}")
     mechanisms = _mechanisms(mechanism)
-    password = read_password(password_file, f"Password of {name}: ", f"yak users add {name}", twice=True)
+    password = read_password(password_file, f"Password of {name}: ", f"yak users add {quote(name)}", twice=True)
     admin = g.admin()
     set_password(admin, name, password, mechanisms, iterations)
     g.out.note(f"user {name} can log in with {' and '.join(mechanisms)}")

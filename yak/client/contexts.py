@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from shlex import quote
 from typing import Any
 
 from yak.errors import UsageError
@@ -173,7 +174,10 @@ def unknown_context(name: str, known: list[str], path: str) -> UsageError:
         "unknown-context",
         f'context "{name}" does not exist',
         why=f"{path} has: {', '.join(known) or 'none'}" + (f'; closest: "{guess}"' if guess else ""),
-        try_=(f"yak context use {guess}" if guess else f"yak context add {name} -b HOST:PORT", "yak context list"),
+        try_=(
+            f"yak context use {quote(guess)}" if guess else f"yak context add {quote(name)} -b HOST:PORT",
+            "yak context list",
+        ),
     )
 
 

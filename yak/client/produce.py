@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from shlex import quote
 from typing import Any, Final, Protocol
 
 from yak.client.admin import Admin
@@ -306,7 +307,7 @@ def require_target(admin: Admin, topic: str, partition: int | None = None) -> To
     metadata = admin.metadata()
     if topic not in metadata.topics:
         error = unknown_topic(topic, metadata.topics)
-        error.try_ = (*error.try_, f"yak topics create {topic}")
+        error.try_ = (*error.try_, f"yak topics create {quote(topic)}")
         raise error
     found = metadata.topics[topic]
     if partition is not None and partition >= len(found.partitions):

@@ -379,6 +379,12 @@ def test_a_reset_of_a_group_that_is_not_there_makes_it(yak, world):
     assert "error[nothing-committed]" in ran.err
 
 
+def test_advice_about_a_group_can_be_pasted_into_a_shell(yak, world):
+    assert (
+        "  try:  yak groups reset 'my group' --topic TOPIC\n" in yak("groups", "reset", "my group", "--to-latest").err
+    )
+
+
 def test_brokers_that_do_not_answer_are_not_said_to_have_no_groups(yak, world):
     world.groups, world.silent = {}, {NODES[2]: "timed out"}
     ran = yak("groups", "list")

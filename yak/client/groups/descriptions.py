@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from shlex import quote
 from typing import Final
 
 from yak.client.admin import Admin
@@ -141,5 +142,5 @@ def active_group(name: str, members: Sequence[Member], what: str) -> YakError:
         "group-active",
         what,
         why=f"{len(members)} {verb} connected: {members_text(members)}",
-        try_=("stop them, and try again", f"yak groups members {name}"),
+        try_=("stop them, and try again", f"yak groups members {quote(name)}"),
     )

@@ -8,6 +8,7 @@ default ones (range, roundrobin), so that members of any client can share the gr
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any, Final
 
 from yak.attempts import attempts
@@ -395,7 +396,7 @@ class GroupReader:
             "not-committed",
             f'the last records were not committed for group "{self.group}"',
             why=f"{why}; {', '.join(map(str, sorted(left)[:3]))} will give some records again",
-            try_=(f"yak groups describe {self.group}",),
+            try_=(f"yak groups describe {quote(self.group)}",),
         )
 
     def close(self) -> None:

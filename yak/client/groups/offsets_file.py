@@ -7,6 +7,7 @@ order and others beside them: `offset`, else `after` or `committed_offset`, is t
 
 import csv
 from collections.abc import Iterator, Mapping
+from shlex import quote
 
 from yak.client.numbers import parse_long
 from yak.errors import UsageError
@@ -45,7 +46,7 @@ def parse_offsets(text: str, group: str, name: str) -> dict[TopicPartition, Offs
             "offsets-file",
             f'{name} has no offsets for group "{group}"',
             why="lines are TOPIC,PARTITION,OFFSET or GROUP,TOPIC,PARTITION,OFFSET",
-            try_=(f"yak groups describe {group} -o csv",),
+            try_=(f"yak groups describe {quote(group)} -o csv",),
         )
     return found
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Final, Literal
 
 from yak.client.groups import descriptions, lag, offsets
@@ -177,7 +178,7 @@ def _steps(
             "nothing-committed",
             f'group "{name}" has committed nothing',
             why="--all-topics means those of which it committed something",
-            try_=(f"yak groups reset {name} --topic TOPIC --to-earliest", "yak groups list"),
+            try_=(f"yak groups reset {quote(name)} --topic TOPIC --to-earliest", "yak groups list"),
         )
     marks = lag.read_marks(brokers.admin, partitions)
     by_time: dict[TopicPartition, Offset] = {}
