@@ -71,10 +71,12 @@ def remove(g: Globals, name: Name, mechanism: Mechanism = None) -> None:
         raise YakError("unknown-user", f"user {name} does not exist", try_=("yak users list",))
     # the list may be of a broker whose metadata lag: with a credential that is left the user could still log in
     unlisted = () if mechanism else tuple(each for each in _BOTH if each not in present)
-    g.confirm(f"Remove user {name}?")
+    is_partial = bool(set(present) - set(chosen))
+    what = f"{' and '.join(chosen)} of user {name}" if is_partial else f"user {name}"
+    g.confirm(f"Remove {what}?")
     remove_user(admin, name, chosen)
     remove_user(admin, name, unlisted, if_exists=True)
-    g.out.note(f"removed user {name}")
+    g.out.note(f"removed {what}")
 
 
 def _mechanisms(given: list[str] | None) -> tuple[str, ...]:

@@ -163,3 +163,13 @@ def test_users_remove_deletes_also_a_credential_that_a_lagging_broker_does_not_l
     deleted.clear()
     assert yak("users", "remove", "ann", "--mechanism", "SCRAM-SHA-256", "--yes").code == 0
     assert deleted == ["SCRAM_SHA_256"]
+
+
+def test_users_remove_of_one_mechanism_does_not_say_that_the_user_is_gone(yak, monkeypatch):
+    rows = [{"user": "ann", "mechanism": each, "iterations": 4096} for each in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
+    monkeypatch.setattr("yak.commands.options.Globals.admin", lambda _g: None)
+    monkeypatch.setattr("yak.client.users.user_rows", lambda _admin: rows)
+    monkeypatch.setattr("yak.client.users.remove_user", lambda *_, **__: None)
+    remove = ("users", "remove", "ann", "--yes", "--mechanism", "SCRAM-SHA-256")
+    assert yak(*remove).err == "removed SCRAM-SHA-256 of user ann\n"
+    assert yak(*remove, "--mechanism", "SCRAM-SHA-512").err == "removed user ann\n"
