@@ -586,10 +586,9 @@ def _send_all(g: "Globals", request: Request, source: Source, sender: "RecordSen
             _send_rows(g, request, source, sender, bar)
             sender.finish(_delivery_timeout_ms(g) / 1000 + 5)
         except (KeyboardInterrupt, SystemExit, SystemError) as stop:
-            signal_code = interrupts.code_after(stop)
             sender.finish(2.0)
             sender.give_up()
-            return signal_code
+            return interrupts.code_after(stop)
         except Exception:
             sender.finish(_delivery_timeout_ms(g) / 1000)
             if sender.counts.sent and not request.transactional:
