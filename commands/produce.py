@@ -108,10 +108,13 @@ class Source:
             yield from self._made()
             return
         for turn in range(self._request.repeat) if self._request.repeat else count():
+            row = None
             for row in islice(self._once(), self._skipped if turn == 0 else 0, None):
                 if row.record is not None:
                     self._dress(row.record)
                 yield row
+            if row is None:
+                return  # nothing to repeat
 
     def _made(self) -> "Iterator[Row]":
         """Rows of templates: -m, -k and -H are evaluated again for each row."""

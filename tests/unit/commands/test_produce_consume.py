@@ -173,6 +173,12 @@ def test_produce_from_a_pipe_to_a_terminal_sends_every_record(yak, topic, tmp_pa
         assert [each["value"] for each in records(yak, topic)][-len(values) :] == values
 
 
+def test_produce_of_an_empty_file_without_end_ends(yak, topic, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    ran = yak("produce", topic, "-f", "empty.txt", "--repeat", "0")
+    assert (ran.code, ran.out) == (0, "")
+
+
 @pytest.mark.parametrize("option", [("--repeat", "2"), ("--resume", "ck")])
 def test_produce_from_a_pipe_refuses_to_read_it_twice(yak, topic, option):
     os.mkfifo("pipe")
