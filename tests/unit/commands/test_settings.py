@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from yak.commands.options import Flags, Globals
 from yak.commands.settings import Settings
 from yak.errors import UsageError
 
@@ -179,6 +180,16 @@ def test_advice_for_a_readonly_context_lets_the_command_change_the_cluster(yak, 
     assert "error[readonly]" in yak("-C", "p", *words).err, "a context that is named comes first"
     monkeypatch.setenv("YAK_CONTEXT", "p")
     assert "error[unreachable]" in yak(*words).err
+
+
+def test_question_names_the_context_whose_brokers_were_asked(yak):
+    assert yak("context", "add", "p", "-b", "127.0.0.1:1").code == 0
+    for flags, named in ((Flags(context="p"), " (context p)"), (Flags(bootstrap_server="h:1"), "")):
+        g = Globals.resolve(flags)
+        assert g.bootstrap_servers
+        with pytest.raises(UsageError) as caught:
+            g.confirm("Delete orders?")
+        assert caught.value.why == f"Delete orders{named}? There is no terminal to ask on."
 
 
 def test_context_add_creates_the_named_config_file(yak):
