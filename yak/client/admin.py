@@ -12,6 +12,7 @@ from typing import Any, Final
 from yak.client.connection import base_config, check_reachable, is_plain
 from yak.client.errors import Change, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
+from yak.client.numbers import parse_long
 from yak.client.quorum import read_controller
 from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, Offset, TopicPartition
@@ -100,8 +101,7 @@ def _creation_with_a_valid_name(name: str) -> str:
     valid = re.sub(r"[^a-zA-Z0-9._-]+", "-", stem)[:TOPIC_NAME_LENGTH_MAX]
     if valid in ("", ".", "..", name):
         return "yak topics list"
-    is_count = partitions.isascii() and partitions.isdigit() and int(partitions) > 0
-    return f"yak topics create {valid}" + (f" -p {partitions}" if is_count else "")
+    return f"yak topics create {valid}" + (f" -p {partitions}" if parse_long(partitions) else "")
 
 
 NO_TOPIC_ID: Final = "A" * 22

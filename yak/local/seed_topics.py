@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from yak.client.numbers import parse_long
 from yak.errors import PeerError, UsageError, YakError
 from yak.protocol.topic_names import validate_topic_name
 
@@ -16,7 +17,7 @@ class SeedTopic(NamedTuple):
 def parse_seed_topic(text: str) -> SeedTopic:
     """Read `NAME` or `NAME:PARTITIONS`. Raises UsageError (`bad-seed-topic`, `bad-topic-name`)."""
     name, colon, count = text.partition(":")
-    if not name or (colon and not (count.isascii() and count.isdigit() and int(count) > 0)):
+    if not name or (colon and not parse_long(count)):
         raise UsageError(
             "bad-seed-topic",
             f'"{text}" is not a topic to make',

@@ -13,6 +13,7 @@ from yak.commands.faults import _values as parse_fault
 from yak.commands.sim import numbers
 from yak.commands.units import parse_size_bytes
 from yak.errors import UsageError
+from yak.local.seed_topics import parse_seed_topic
 from yak.tui.formatter import Formatter
 from yak.tui.messages.subscription import parse_seek, parse_topics
 from yak.tui.rows.groups import _check as check_reset
@@ -41,6 +42,7 @@ READERS = {
     "partitions of a group": lambda text: partitions_of_a_group(text, text),
     "range of partitions": lambda text: partitions_of_a_group(f"0-{text}", text),
     "kept simulations": numbers,
+    "seed topic": lambda text: parse_seed_topic(f"orders:{text}"),
     "fault": lambda text: parse_fault("delay", ["Produce", text]),
     "TUI: topics": lambda text: parse_topics(f"orders:{text}"),
     "TUI: last": lambda text: parse_seek(f"last {text}", "", time_of),
