@@ -373,7 +373,7 @@ def find_zone(name: str) -> tzinfo:
 
     try:
         return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
+    except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones, such as Europe
         raise UsageError(
             "bad-setting", f'"{name}" is not a time zone', why="YAK_TZ is UTC, local, or a name such as Europe/Berlin"
         ) from None

@@ -182,6 +182,12 @@ def test_advice_for_a_readonly_context_lets_the_command_change_the_cluster(yak, 
     assert "error[unreachable]" in yak(*words).err
 
 
+@pytest.mark.parametrize("zone", ["Europe", "Europe/Atlantis", "../etc/passwd"])
+def test_zone_that_does_not_exist_is_refused(yak, monkeypatch, zone):
+    monkeypatch.setenv("YAK_TZ", zone)
+    assert yak("version").err.startswith(f'error[bad-setting]: "{zone}" is not a time zone\n')
+
+
 def test_question_names_the_context_whose_brokers_were_asked(yak):
     assert yak("context", "add", "p", "-b", "127.0.0.1:1").code == 0
     for flags, named in ((Flags(context="p"), " (context p)"), (Flags(bootstrap_server="h:1"), "")):
