@@ -95,17 +95,16 @@ def _explain_command(g: Globals, names: list[str]) -> None:
     entry = registry.BY_NAME.get(names[0])
     if entry is None:
         raise _nothing_known(names[0])
-    found = load(entry)
+    found: Leaf | CommandGroup | None = load(entry)
+    for name in names[1:]:
+        found = found.leaves.get(name) if isinstance(found, CommandGroup) else None
+    if found is None:
+        raise _nothing_known(" ".join(names))
     if isinstance(found, CommandGroup):
-        if len(names) == 1:
-            for line in group_overview(found).splitlines():
-                g.out.line(line)
-            return
-        leaf = found.leaves.get(names[1])
-        if leaf is None:
-            raise _nothing_known(" ".join(names))
-        found = leaf
-    _print_help(found, "yak " + " ".join(names))
+        for line in group_overview(found).splitlines():
+            g.out.line(line)
+    else:
+        _print_help(found, "yak " + " ".join(names))
 
 
 def _print_help(leaf: Leaf, program: str) -> None:

@@ -83,3 +83,10 @@ def test_help_for_an_unknown_term_names_the_closest_one(yak):
     ran = yak("help", "unreachabel")
     assert ran.code == 2
     assert 'closest: "unreachable"' in ran.err
+
+
+def test_help_on_more_than_a_command_is_refused(yak):
+    for words in (("produce", "foo"), ("topics", "list", "foo"), ("topics", "foo")):
+        ran = yak("help", *words)
+        assert (ran.code, ran.out) == (2, "")
+        assert f'there is no help on "{" ".join(words)}"' in ran.err
