@@ -137,8 +137,8 @@ class Globals:
     yes: bool
     zone: tzinfo
     flags: Flags
-    asked: str = ""
-    """The context whose brokers were asked, for questions; empty if no context named them."""
+    named_by: str = ""
+    """The context that names the brokers of this command, for questions; empty if none does."""
 
     @classmethod
     def resolve(cls, flags: Flags, *, contexts_for: ContextsFor = "") -> "Globals":
@@ -194,7 +194,7 @@ class Globals:
         found, security, login = self.connection()
         self.out.warn_once(self.settings.warnings)
         _connect_with(security, login)
-        self.asked = found.origin if found.origin.startswith("context ") else ""
+        self.named_by = found.origin if found.origin.startswith("context ") else ""
         if is_from_directory(self.settings, found):
             named = ", which ./yak.toml names" if found.origin.startswith("context ") else ""
             self.out.note_once(f"brokers: {found.value} ({found.origin}{named})")
@@ -311,8 +311,8 @@ class Globals:
 
         if self.yes:
             return
-        if self.asked:
-            question = f"{question.removesuffix('?')} ({self.asked})?"
+        if self.named_by:
+            question = f"{question.removesuffix('?')} ({self.named_by})?"
         if sys.stdin.isatty() and sys.stderr.isatty():
             sys.stderr.write(f"{one_line(question)} [y/N] ")
             sys.stderr.flush()

@@ -658,7 +658,7 @@ def test_signal_during_produce_sends_the_records_that_were_read_and_prints_them(
 
     def rows(source):
         yield from real(source)
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
     monkeypatch.setattr(Source, "rows", rows)
     ran = yak("produce", topic, "-p", "0", "-m", "a", "--linger", "1s")
@@ -670,7 +670,7 @@ def test_signal_during_produce_sends_the_records_that_were_read_and_prints_them(
 def test_signal_within_a_callback_of_librdkafka_is_no_bug_of_yak(yak, topic, monkeypatch, signals, number):
     def interrupted(*_):
         with contextlib.suppress(KeyboardInterrupt, SystemExit):  # as the binding drops it
-            os.kill(os.getpid(), number)
+            signal.raise_signal(number)
         raise SystemError
 
     monkeypatch.setattr("yak.commands.produce._send_rows", interrupted)
@@ -684,7 +684,7 @@ def test_signal_during_consume_prints_the_records_that_were_read(yak, topic, mon
 
     def shown(printer, record):
         show(printer, record)
-        os.kill(os.getpid(), number)
+        signal.raise_signal(number)
 
     monkeypatch.setattr(RecordPrinter, "show", shown)
     ran = yak("consume", topic, "--from-beginning")

@@ -188,7 +188,7 @@ def test_zone_that_does_not_exist_is_refused(yak, monkeypatch, zone):
     assert yak("version").err.startswith(f'error[bad-setting]: "{zone}" is not a time zone\n')
 
 
-def test_question_names_the_context_whose_brokers_were_asked(yak):
+def test_question_names_the_context_of_the_brokers(yak):
     assert yak("context", "add", "p", "-b", "127.0.0.1:1").code == 0
     for flags, named in ((Flags(context="p"), " (context p)"), (Flags(bootstrap_server="h:1"), "")):
         g = Globals.resolve(flags)
