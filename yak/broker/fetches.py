@@ -858,7 +858,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         if self._fetches.throttle.rate >= UNLIMITED:
             return False
         named = log.config.leader_replication_throttled_replicas
-        return is_named(named, partition.topic_partition.partition, self._session.node_id)
+        return is_named(named, partition.topic_partition.partition, self._fetches.node_id)
 
     # ------------------------------------------------------------------------------------------------- the answer
 

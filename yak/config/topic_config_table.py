@@ -82,7 +82,7 @@ _WITH_EFFECT: Final = (
         "Bytes of records per entry of the offset index. A small value makes lookups faster and indexes larger."
     ),
     define("leader.replication.throttled.replicas", _LIST, "", _throttled_replicas)(
-        "Replicas throttled by leader.replication.throttled.rate: `*`, or PARTITION:BROKER,..."
+        "Leaders that throttle by leader.replication.throttled.rate: `*`, or PARTITION:BROKER,..."
     ),
     define("max.compaction.lag.ms", _LONG, _NEVER, at_least(1), _from("log.cleaner.max.compaction.lag.ms"))(
         "Longest time before a record of a compacted topic becomes eligible for compaction."

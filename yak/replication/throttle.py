@@ -1,8 +1,8 @@
 """A limit on the bandwidth of replicas that catch up, so that clients keep theirs (KIP-73).
 
 `leader.replication.throttled.rate` and `follower.replication.throttled.rate` are bytes a second. Only replicas outside
-of the ISR are throttled, and only those that the topic names in `leader.replication.throttled.replicas` and
-`follower.replication.throttled.replicas`: `*`, or `PARTITION:NODE` pairs.
+of the ISR are throttled, by a broker that the topic names in `leader.replication.throttled.replicas` as the leader, or in
+`follower.replication.throttled.replicas` as the follower: `*`, or `PARTITION:NODE` pairs.
 """
 
 from __future__ import annotations
@@ -61,5 +61,5 @@ class Throttle:
 
 
 def is_named(listed: Sequence[str], partition: int, node_id: NodeId) -> bool:
-    """Whether a list of throttled replicas names this replica."""
+    """Whether a list of throttled replicas names this broker's replica (Kafka's TopicConfigHandler.parseThrottledPartitions)."""
     return bool(listed) and ("*" in listed or f"{partition}:{node_id}" in listed)

@@ -360,9 +360,11 @@ def followers_of(leader: int) -> list[int]:
     return [node for node in (1, 2, 3) if node != leader]
 
 
-def test_a_throttled_replica_catches_up_slowly():
+def catch_up_ms(throttled_replicas: str) -> int:
+    """How long a follower needs for 40 kB from leader 1, which sends 20 kB a second to throttled replicas."""
     rig = ClusterRig(settings={"leader.replication.throttled.rate": "20000"})
-    rig.create_topic("orders", leader_replication_throttled_replicas="*")
+    rig.create_topic("orders", leader_replication_throttled_replicas=throttled_replicas)
+    assert rig.leader("orders") == 1
     slow = rig.followers("orders")[0]
     rig.nodes[slow - 1].kill()
     rig.run_until(lambda: slow not in rig.info("orders").isr)
@@ -372,7 +374,17 @@ def test_a_throttled_replica_catches_up_slowly():
     rig.run_until(lambda: rig.nodes[slow - 1].is_ready)
     before_ms = rig.world.now_ms
     rig.run_until(lambda: rig.is_in_sync("orders"))
-    assert 800 < rig.world.now_ms - before_ms < 6_000
+    return rig.world.now_ms - before_ms
+
+
+@pytest.mark.parametrize("throttled_replicas", ["*", "0:1"])
+def test_a_throttled_replica_catches_up_slowly(throttled_replicas):
+    """`kafka-reassign-partitions --throttle` names the brokers that send, and not the new replicas, in the leaders' list."""
+    assert 800 < catch_up_ms(throttled_replicas) < 6_000
+
+
+def test_leader_that_its_list_does_not_name_throttles_no_follower():
+    assert catch_up_ms("0:2,0:3,1:1") <= 800
 
 
 def test_replica_with_a_lost_folder_is_removed_and_copied_again(rig):
