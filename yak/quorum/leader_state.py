@@ -79,6 +79,8 @@ class LeaderState:
     reads: list[Read] = field(default_factory=list)
     carried: dict[NodeId, MetadataOffset] = field(default_factory=dict)
     """The metadata that brokers have on their disks, by the newest command of this leader."""
+    ahead_ms: int = 0
+    """How far the times of its commands are ahead of its clock: they continue from those of earlier leaders, and advance."""
     round: int = 0
     has_bootstrapped: bool = False
     """Whether this leader appended the command that creates the cluster."""

@@ -670,7 +670,7 @@ class Quorum:
         if leader is None or leader.is_ready or self.applied_offset <= leader.epoch_start:
             return
         if self.machine.state.cluster or not self.config.creates_cluster:
-            leader.is_ready = True
+            leader.is_ready, leader.ahead_ms = True, max(0, self.machine.time_ms - self.now_ms)
             leader.facts = facts_of_new_leader(self.machine.state, leader.epoch)
             self.voter_changes.report_to_self()
             self._listener.on_leader()
@@ -719,7 +719,7 @@ class Quorum:
     def _append_command(self, leader: LeaderState, request: StoreRequest, done: OnOutcome) -> None:
         if request.script == "heartbeat":
             done = partial(self._on_heartbeat_applied, leader, request, done)
-        time_ms, leader.carried = max(self.now_ms, self.machine.time_ms), leader.facts.persisted
+        time_ms, leader.carried = self.now_ms + leader.ahead_ms, leader.facts.persisted
         leader.pending[self.log.end_offset] = done
         self.counters.appended(self.log.end_offset, self.now_ms)
         self._append(command_batch(request, leader.facts, time_ms))

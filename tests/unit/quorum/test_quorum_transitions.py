@@ -501,6 +501,24 @@ def test_restarted_leader_knows_what_a_broker_had_on_its_disk_though_no_request_
     assert not has_all_data(again.quorum.machine.state, IsrMember(1, 2)), "its log could lead after a clean election"
 
 
+def test_times_of_a_leader_whose_clock_is_behind_continue_and_advance():
+    """They stood still: a broker fenced on suspicion then counted for as long as one fenced just now."""
+    node = Node(voters=voter_set(1))
+    node.clock.now_ms += 3_600_000
+    node.quorum.start()
+    node.run_jobs()
+    again = Node(voters=voter_set(1), disk=node.disk)
+    again.quorum.start()
+    again.run_jobs()
+    log = again.quorum.machine.state.log
+    assert log[-1].timestamp_ms == node.clock.now_ms
+    for node_id in (1, 2):
+        again.clock.now_ms += 10_000
+        register(again, node_id)
+        again.run_jobs()
+    assert [each.timestamp_ms - node.clock.now_ms for each in log[-2:]] == [10_000, 20_000]
+
+
 def test_restarted_node_votes_no_second_time_as_a_candidate(node):
     node.quorum.start()
     node.advance(50)

@@ -169,9 +169,13 @@ class QuorumRun:
         )
 
     def _command(self) -> None:
-        """A new command and a read succeed."""
+        """A new command and a read succeed. The command has a later time, also of a leader whose clock is behind."""
         leader = self._leader()
         assert leader is not None
+        assert leader.quorum is not None
+        machine = leader.quorum.machine
+        before_ms = machine.time_ms
+        self._run_for(2_000)
         for request in (_COMMAND, _READ):
             outcomes: list[StoreOutcome | None] = []
             calls = 0
@@ -185,6 +189,8 @@ class QuorumRun:
                 self._run_for(50_000)
             if not outcomes or outcomes[-1] is None:
                 raise QuorumViolation("Liveness", f"{request.script} without faults is not answered")
+        if machine.time_ms <= before_ms:
+            raise QuorumViolation("Liveness", f"the times of commands stand still at {before_ms}")
 
     def _disturb(self) -> None:
         """A voter without a way to the leader does not depose it (KIP-996): the others still follow."""
