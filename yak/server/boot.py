@@ -226,7 +226,8 @@ def _open_metadata(disk: RealDisk, path: str) -> tuple[ImageLog, Image]:
             "metadata-unreadable",
             f"{path} cannot be read",
             why=f"{error}; nothing was changed",
-            try_=(f"mv {path} {path}.old   the broker reads it from the metadata store again",),
+            # not the whole folder: it has the votes of a quorum's voter
+            try_=(f"cd {path} && mkdir old && mv snapshot *.log old   the broker reads them again",),
         ) from error
 
 

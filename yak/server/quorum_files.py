@@ -74,6 +74,16 @@ def open_quorum(
                 "yak serve --data-dir ANOTHER_DIRECTORY",
             ),
         )
+    if cluster_id_on_disk and not has_log and not is_both:
+        raise StartRefused(
+            "quorum-log-unreadable",
+            f"the metadata quorum's log in {directory} is missing",
+            why="a voter without its log and votes could vote twice, and lacks what it acknowledged; nothing was changed",
+            try_=(
+                "yak quorum remove NODE          if it is a voter",
+                f"mkdir -p {directory}/{FOLDER}          then start it: it copies the log, and can be added again",
+            ),
+        )
     secret = _shared_secret(options, secret_file, directory)
     cluster_id = _cluster_id(options, secret, secret_file, directory, cluster_id_on_disk or image.cluster_id)
     open_log = partial(RaftLog.open, disk, directory, now_ms, keeps_written=machine_stayed_up)

@@ -1,6 +1,7 @@
 """What a broker knows of its own start."""
 
 import errno
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.errors import StartRefused
 from yak.ports.disk import DiskFull
 from yak.ports.metadata_store import StoreRequest
+from yak.quorum.election_state import ElectionState
 from yak.quorum.raft_log import RaftLog
 from yak.quorum.state_machine import VolatileState, command_batch
 from yak.server import boot
@@ -89,6 +91,24 @@ def test_damaged_entry_of_the_quorum_is_truncated_only_after_the_machine_went_do
     monkeypatch.setattr(boot, "kernel_boot_id", lambda: "second")
     start(tmp_path, metadata="raft")
     assert path.read_bytes() == b""
+
+
+def test_damaged_copy_of_the_metadata_is_moved_aside_without_the_votes_of_a_voter(tmp_path: Path) -> None:
+    start(tmp_path, metadata="raft")
+    folder = tmp_path / "__yak_metadata"
+    raft_log = RaftLog.open(RealDisk(), str(folder), 1_000)
+    raft_log.append(command_batch(StoreRequest("bootstrap", {}), VolatileState(), 1_000), 1, 1_000)
+    (folder / "quorum-state").write_bytes(ElectionState(5, 2).encode())
+    for name in ("snapshot", f"{1:020d}.log"):
+        (folder / name).write_bytes(b"damaged")
+    with pytest.raises(StartRefused, match="cannot be read") as refused:
+        start(tmp_path, metadata="raft")
+    assert refused.value.code == "metadata-unreadable"
+    advice = refused.value.try_[-1].partition("   ")[0]
+    subprocess.run(advice, shell=True, check=True)
+    quorum = start(tmp_path, metadata="raft")[0].quorum
+    assert quorum is not None
+    assert (quorum.election, quorum.log.end_offset) == (ElectionState(5, 2), 1)
 
 
 def test_rack_is_part_of_the_broker_identity(tmp_path: Path) -> None:

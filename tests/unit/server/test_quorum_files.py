@@ -100,8 +100,20 @@ def test_new_broker_takes_the_cluster_id_from_the_secrets_file(disk):
 
 def test_disk_that_knows_a_cluster_creates_none_though_its_copy_of_the_metadata_is_gone(disk):
     on_disk = cluster_id_of(SECRET)
+    assert opened(disk, cluster_secret=SECRET).creates_cluster
     assert not opened(disk, cluster_secret=SECRET, on_disk=on_disk).creates_cluster
     assert opened(disk, cluster_secret=SECRET).creates_cluster
+
+
+def test_disk_that_knows_a_cluster_is_refused_without_the_quorums_log(disk):
+    """Under its old directory id an empty log would vote a second time, and lack what it had acknowledged."""
+    on_disk = cluster_id_of(SECRET)
+    with pytest.raises(StartRefused, match="log in /data/__yak_metadata is missing") as refused:
+        opened(disk, voters=THREE, cluster_secret=SECRET, on_disk=on_disk)
+    assert refused.value.code == "quorum-log-unreadable"
+    assert disk.names(FOLDER_OF_METADATA) == []
+    disk.make_directory(refused.value.try_[-1].split()[2])
+    assert opened(disk, voters=THREE, cluster_secret=SECRET, on_disk=on_disk).log.end_offset == 0
 
 
 def test_broker_with_the_secrets_file_of_a_cluster_from_redis_creates_no_second_one(disk):
