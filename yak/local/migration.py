@@ -94,7 +94,8 @@ class Migration:
         self._restart_all(BOTH, "both stores", in_quorum=known.metadata == quorum.RAFT)
         found = wait_for_quorum(self._addresses(), timeout_s=PATIENCE_SECONDS)
         # Those of the log, if there was a quorum before: `yak quorum add` and `remove` changed them.
-        voters = ", ".join(map(str, found.voter_ids))
+        known.voters = tuple(found.voter_ids)
+        voters = ", ".join(map(str, known.voters))
         self._say(f"node {found.leader_id} leads the quorum, and its voters {voters} have caught up")
         self._wait_in_sync()
         set_target(self._addresses(), to, timeout_s=PATIENCE_SECONDS)

@@ -95,10 +95,10 @@ class BrokerState:
 class ClusterState:
     """One local cluster. `supervisor` is the foreground `yak up` that stops it on Ctrl+C, if there is one.
 
-    `metadata` is redis, or raft. `voters` are the node ids of the quorum's first voters; they stay after a move to Redis,
-    also those that are removed then, since the brokers' logs name them. `moving_to` is the store that `yak cluster
-    migrate` moves the metadata to, until it is done; `has_moved`: they are there, and brokers are started with that store
-    alone.
+    `metadata` is redis, or raft. `voters` are the node ids of the quorum's voters, first or at its last move; they stay
+    after a move to Redis, also those that are removed then, since the brokers' logs name them. `moving_to` is the store
+    that `yak cluster migrate` moves the metadata to, until it is done; `has_moved`: they are there, and brokers are
+    started with that store alone.
     """
 
     data_dir: str

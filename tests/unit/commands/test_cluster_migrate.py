@@ -126,14 +126,8 @@ def test_move_that_began_keeps_its_redis(tmp_path: Any, monkeypatch: pytest.Monk
         cluster.migrate("redis", redis_url="redis://other/0")
 
 
-@pytest.mark.parametrize(
-    ("voters", "first"), [((), "first voters of the quorum: 1, 2, 3"), ((1, 2, 3), None)], ids=["new", "earlier"]
-)
-def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, voters: tuple[int, ...], first: str | None
-) -> None:
-    known = load(stored(tmp_path, voters=voters).data_dir)
-    assert known is not None
+def moved(known: ClusterState, to: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the command says of a move of a cluster whose quorum has voters 1 to 4."""
     found = SimpleNamespace(leader_id=4, voter_ids=[1, 2, 3, 4])
     monkeypatch.setattr(migration, "is_alive", lambda _: True)
     monkeypatch.setattr(migration.quorum, "shared_secret", lambda _: "secret")
@@ -143,11 +137,33 @@ def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
     for name in ("start_missing", "set_target", "wait_for_store"):
         monkeypatch.setattr(migration, name, lambda *_, **__: None)
     said: list[str] = []
-    assert migration.Migration(known, lambda _: None, said.append).run("raft", None)
-    assert [line for line in said if "voters" in line] == [
+    assert migration.Migration(known, lambda _: None, said.append).run(to, None)
+    return said
+
+
+@pytest.mark.parametrize(
+    ("voters", "first"), [((), "first voters of the quorum: 1, 2, 3"), ((1, 2, 3), None)], ids=["new", "earlier"]
+)
+def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, voters: tuple[int, ...], first: str | None
+) -> None:
+    known = load(stored(tmp_path, voters=voters).data_dir)
+    assert known is not None
+    assert [line for line in moved(known, "raft", monkeypatch) if "voters" in line] == [
         *([first] if first else []),
         "node 4 leads the quorum, and its voters 1, 2, 3, 4 have caught up",
     ]
+
+
+def test_move_to_redis_stores_the_voters_that_a_return_needs(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`yak quorum add` has changed them. `yak node remove` keeps a majority of them, and no new node gets their ids."""
+    cluster = stored(tmp_path, metadata="raft", voters=(1, 2, 3))
+    known = load(cluster.data_dir)
+    assert known is not None
+    moved(known, "redis", monkeypatch)
+    known = load(cluster.data_dir)
+    assert known is not None
+    assert (known.metadata, known.voters) == ("redis", (1, 2, 3, 4))
 
 
 def test_up_does_not_move_metadata_and_names_the_command(tmp_path: Any) -> None:
