@@ -49,12 +49,15 @@ class RemainingReplicas:
         if leaderless:
             return f"{_some(leaderless)} has no leader: yak isr --offline"
         away = {
-            node: f"{each.topic}-{each.partition}"
-            for each, move in self.moves.items()
-            for node in move.adding
-            if node not in self.found.brokers
+            node: each.name
+            for each in self.partitions
+            if (move := self.moves.get(TopicPartition(each.topic, each.partition))) is not None
+            for node in each.replicas
+            if node not in move.removing and node not in self.found.brokers
         }
-        return "; ".join(f"broker {node}, which takes over {name}, does not run" for node, name in sorted(away.items()))
+        return "; ".join(
+            f"broker {node}, a replica of {name} after the move, does not run" for node, name in sorted(away.items())
+        )
 
 
 class Removal:

@@ -3,8 +3,13 @@
 import pytest
 
 from yak.client import broker_removal
-from yak.client.broker_removal import Removal
+from yak.client.broker_removal import RemainingReplicas, Removal
+from yak.client.leadership import Reassignment
+from yak.client.metadata import Broker
+from yak.client.replica_offsets import ClusterReplicas
 from yak.errors import Unreachable, YakError
+from yak.ids import TopicPartition
+from yak.view.partition_replicas import PartitionReplicas
 
 UNREACHABLE = Unreachable("unreachable", "h:1 did not answer")
 UNKNOWN = YakError("unknown-broker", "broker 3 is not registered")
@@ -41,3 +46,21 @@ def test_removal_has_ended_if_the_request_without_an_answer_was_carried_out(monk
 def test_removal_of_an_unknown_broker_is_refused(monkeypatch):
     with pytest.raises(YakError, match="not registered"):
         finish(monkeypatch, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("live", "obstacle"),
+    [
+        ((1, 2, 3, 4), ""),
+        ((1, 2, 3), "broker 4, a replica of orders-0 after the move, does not run"),
+        ((1, 3, 4), "broker 2, a replica of orders-0 after the move, does not run"),
+        ((2, 4), ""),
+    ],
+    ids=["all", "new replica", "remaining replica", "removed replicas"],
+)
+def test_removal_says_which_replica_is_away_without_which_no_move_ends(live, obstacle):
+    """A remaining replica, too: a reassignment is complete when all of its target is in sync. The command hung silently."""
+    replicas, moves = (4, 2, 3, 1), {TopicPartition("orders", 0): Reassignment((4,), (3, 1))}
+    partition = PartitionReplicas("orders", 0, 2, 5, 7, replicas, (2, 3), 9, {})
+    found = ClusterReplicas("id", 2, {node: Broker(node, "h", node) for node in live}, (partition,))
+    assert RemainingReplicas(found, Broker(2, "h", 2), (partition,), {}, moves, is_live=True).obstacle == obstacle
