@@ -317,8 +317,11 @@ class Quorum:
         self._ask_for_votes()
 
     def _ask_for_votes(self) -> None:
-        role, epoch = self.role, self.epoch
-        for voter in self.voters.voters:
+        role, epoch, voters = self.role, self.epoch, self.voters.voters
+        if role is Role.PROSPECTIVE:
+            # their votes do not count, but they name the leader: all that the log names may have been replaced since
+            voters += tuple(each for each in self.config.voters.voters if each.node_id not in self.voters.node_ids)
+        for voter in voters:
             if voter.node_id == self.config.node_id:
                 continue
             partition = {

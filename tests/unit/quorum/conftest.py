@@ -252,19 +252,19 @@ class Node:
 
     # what others answer
 
-    def grant(self, request: Sent, *, granted: bool = True, epoch: int | None = None) -> None:
+    def grant(self, request: Sent, *, granted: bool = True, epoch: int | None = None, leader: int = -1) -> None:
         """Answer a request for a vote."""
         partition = {
             "partition_index": 0,
             "error_code": 0,
-            "leader_id": -1,
+            "leader_id": leader,
             "leader_epoch": request.partition["replica_epoch"] if epoch is None else epoch,
             "vote_granted": granted,
         }
         fields = {
             "error_code": 0,
             "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}],
-            "node_endpoints": [],
+            "node_endpoints": [] if leader < 0 else [{"node_id": leader, "host": "h", "port": 9000 + leader}],
         }
         request.done(decoded(VOTE, fields))
 

@@ -86,6 +86,24 @@ def test_refused_pre_votes_leave_the_epoch_and_are_repeated(node):
     assert node.quorum.epoch == 0
 
 
+def test_voter_whose_log_names_replaced_voters_finds_the_leader_by_its_configuration():
+    """It was down while it and the others were removed one by one; nobody that its log names runs any more."""
+    before = Node(voters=voter_set(1, 2, 3))
+    before.quorum.log.append(voters_change(voter_set(1, 2, 3), 1), 1, 1)
+    before.quorum.flush()
+    before.run_jobs()
+    node = Node(voters=voter_set(1, 4, 5), disk=before.disk)
+    node.quorum.start()
+    node.advance(50)
+    requests = {each.address.node_id: each for each in node.take(VOTE)}
+    assert sorted(requests) == [2, 3, 4, 5]
+    for node_id in (4, 5):
+        node.grant(requests[node_id])
+    assert node.quorum.role is Role.PROSPECTIVE, "they have no votes in its log"
+    node.grant(requests[5], granted=False, epoch=9, leader=4)
+    assert (node.quorum.role, node.quorum.leader_id, node.quorum.epoch) == (Role.FOLLOWER, 4, 9)
+
+
 def test_late_vote_of_an_older_epoch_does_not_count(node):
     node.quorum.start()
     node.advance(50)
