@@ -148,6 +148,8 @@ class Quorum:
     @property
     def _may_stand(self) -> bool:
         """Whether it votes, or did until a change that it may have to commit as leader (Ongaro's dissertation, 4.2.2)."""
+        if self.config.node_id in self.voters.node_ids:
+            return self.is_voter  # with another directory, it would count itself as the voter of the disk that is lost
         return any(each.has(self.config.node_id, self.config.directory_id) for _offset, each in self._voter_sets)
 
     @property

@@ -1,6 +1,7 @@
 """The transitions of one node: elections, pre-votes, following, commits, reads, resignation."""
 
 import errno
+import uuid
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.unit.quorum.conftest import (
     directory_id,
     log_bytes,
     partition_of,
+    voter,
     voter_set,
 )
 from yak.cluster.payload import IsrMember
@@ -20,6 +22,7 @@ from yak.quorum.control_records import leader_change, voters_change
 from yak.quorum.election_state import ElectionState
 from yak.quorum.quorum import Role
 from yak.quorum.transport import BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, VOTE
+from yak.quorum.voters import Voter, VoterSet
 
 
 def register(node: Node, node_id: int = 1, boot_id: str = "", **more: object) -> list:
@@ -102,6 +105,21 @@ def test_voter_whose_log_names_replaced_voters_finds_the_leader_by_its_configura
     assert node.quorum.role is Role.PROSPECTIVE, "they have no votes in its log"
     node.grant(requests[5], granted=False, epoch=9, leader=4)
     assert (node.quorum.role, node.quorum.leader_id, node.quorum.epoch) == (Role.FOLLOWER, 4, 9)
+
+
+def test_node_with_a_replaced_disk_does_not_stand_for_the_voter_of_the_old_disk():
+    """Its configuration names no directory; its log, which it has fetched and not applied, names the old one."""
+    before = Node(voters=voter_set(1, 2, 3, known=False))
+    old = Voter(1, "h", 9001, uuid.UUID(int=7))
+    before.quorum.log.append(voters_change(VoterSet.of([old, voter(2), voter(3)]), 1), 1, 1)
+    before.quorum.flush()
+    before.run_jobs()
+    node = Node(voters=voter_set(1, 2, 3, known=False), disk=before.disk)
+    node.quorum.start()
+    node.advance(5000)
+    assert node.take(VOTE) == []
+    assert node.quorum.role is Role.UNATTACHED
+    assert node.take(FETCH), "it asks for the leader as one that has no vote"
 
 
 def test_late_vote_of_an_older_epoch_does_not_count(node):
