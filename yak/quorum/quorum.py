@@ -323,9 +323,7 @@ class Quorum:
         if role is Role.PROSPECTIVE:
             # their votes do not count, but they name the leader: all that the log names may have been replaced since
             voters += tuple(each for each in self.config.voters.voters if each.node_id not in self.voters.node_ids)
-        for voter in voters:
-            if voter.node_id == self.config.node_id:
-                continue
+        for voter in (each for each in voters if each.node_id != self.config.node_id):
             partition = {
                 "replica_epoch": epoch,
                 "replica_id": self.config.node_id,
