@@ -42,7 +42,8 @@ def key_values(texts: Iterable[str] | None, *try_: str, code: str = "usage") -> 
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
-            raise UsageError(code, f'"{text}" is not NAME=VALUE', try_=try_)
+            why = "a name, an equals sign and a value are needed"
+            raise UsageError(code, f'"{text}" is not NAME=VALUE', why=why, try_=try_)
         text.encode()  # librdkafka's binding would crash on text that is not UTF-8
         pairs[name.strip()] = value
     return pairs
