@@ -16,7 +16,7 @@ from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
 from yak.sim.rig import Pending, Rig
 
-HEARTBEAT, DESCRIBE = 68, 69
+HEARTBEAT, DESCRIBE, CREATE_PARTITIONS = 68, 69, 37
 NONE = ErrorCode.none
 
 
@@ -443,6 +443,19 @@ def test_partitions_without_a_member_in_a_rebalance_are_assigned_when_a_static_m
     assert heartbeat(rig, "new", instance="i").error_code == NONE
     targets = [each.target_assignment.topic_partitions for each in describe(rig).members]
     assert sorted(index for topics in targets for topic in topics for index in topic.partitions) == [0, 1, 2]
+
+
+def test_partitions_that_the_classic_leader_did_not_know_are_assigned_when_a_static_member_upgrades_the_group(
+    rig: Rig,
+) -> None:
+    """The topic grew while the leader was away. The hash of the grown topic would say that all is assigned."""
+    joined = ask.join(rig, metadata=subscription("orders"), instance="i")
+    assert ask.sync(rig, joined, assignment(0, 1, 2)).error_code == NONE
+    grown = [{"name": "orders", "count": 4, "assignments": None}]
+    rig.ask(CREATE_PARTITIONS, 1, topics=grown, timeout=ask.ms(1000), validate_only=False)
+    answer = heartbeat(rig, "new", instance="i")
+    assert answer.member_epoch > joined.generation_id
+    assert partitions(answer) == [0, 1, 2, 3]
 
 
 def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version() -> None:

@@ -17,7 +17,7 @@ from yak.groups.consumer.partitions import Partitions
 from yak.groups.consumer.records import ClassicMetadata, GroupValue, Kind, TargetEpochValue, TargetValue, encode
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import Draft, GroupState
-from yak.groups.consumer.topics import TopicsView, metadata_hash
+from yak.groups.consumer.topics import TopicsView, ids_of, metadata_hash
 from yak.groups.record import Record
 from yak.protocol.record_fields import UnreadableRecord
 
@@ -98,8 +98,12 @@ def _records(group: ClassicGroup, members: Sequence[Member], topics: TopicsView)
     draft = Draft(GroupState(group.group_id))
     for member in members:
         draft.put(Kind.MEMBER, member.member_id, member.metadata())
-    # without the right hash the member that joins raises the epoch, and the targets are computed
-    hashed = 0 if group.is_rebalancing else metadata_hash(draft.state.topic_names(), topics)
+    names = draft.state.topic_names()
+    everything = {(each, index) for each in ids_of(names, topics) for index in range(topics.num_partitions(each))}
+    is_complete = everything <= {partition for member in members for partition in member.assigned}
+    # Without the right hash the member that joins raises the epoch, and the targets are computed. A stable group lacks
+    # partitions, too, when its leader has not seen yet that a topic grew.
+    hashed = metadata_hash(names, topics) if is_complete and not group.is_rebalancing else 0
     draft.put(Kind.GROUP, "", GroupValue(group.generation, hashed))
     for member in members:
         draft.put(Kind.TARGET, member.member_id, TargetValue(member.assigned))
