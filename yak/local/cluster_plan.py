@@ -286,10 +286,10 @@ class _Ports:
         self.mine = {0, *mine}
         self.missed: list[int] = []
 
-    def choose(self, usual: int, *, is_requested: bool, lasts: bool = False) -> int:
-        """The usual port if it is free; else 0, for any port at the start, or with `lasts` a free one that stays free.
+    def choose(self, usual: int, *, is_requested: bool) -> int:
+        """The usual port if it is free; else a free one that stays free while its broker restarts. 0 is no usual port.
 
-        0 is no usual port. Raises UsageError (`port-in-use`) for a requested one.
+        Raises UsageError (`port-in-use`) for a requested port that is taken.
         """
         if 0 < usual <= _PORT_MAX:
             is_free = usual not in self.mine and ports.is_free(HOST, usual)
@@ -300,7 +300,7 @@ class _Ports:
                 raise ports.port_taken_error(HOST, usual)
             self.missed.append(usual)
         port = 0
-        while lasts and port in self.mine:
+        while port in self.mine:
             port = ports.find_lasting(HOST)
         self.mine.add(port)
         return port
@@ -312,7 +312,7 @@ def _choose_shared_port(known: ClusterState, settings: UpSettings) -> tuple[int,
         return ()
     chooser, requested = _Ports(), settings.port
     usual = 0 if requested == 0 else requested or known.shared_port or DEFAULT_PORT
-    known.shared_port = chooser.choose(usual, is_requested=bool(requested), lasts=True)
+    known.shared_port = chooser.choose(usual, is_requested=bool(requested))
     return tuple(chooser.missed)
 
 
@@ -347,7 +347,7 @@ def _choose_ports(known: ClusterState, settings: UpSettings, only: int | None = 
             usual = broker.port
         elif requested == 0 or (base >= _PORTS_OF_THE_SYSTEM_FROM and index):
             usual = 0
-        broker.port = chooser.choose(usual, is_requested=bool(requested) and not index, lasts=lasts)
+        broker.port = chooser.choose(usual, is_requested=bool(requested) and not index)
     return tuple(chooser.missed)
 
 

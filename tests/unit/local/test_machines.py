@@ -107,4 +107,4 @@ def test_cluster_without_http_that_grows_stays_without_it_until_a_port_is_reques
     assert [each.http_port for each in known.brokers] == [None] * 4
     assert cluster_plan.add_broker(known, "follower", None).http_port is None
     cluster_plan.plan(known, UpSettings(http_port=0))
-    assert [each.http_port for each in known.brokers] == [0] * 5
+    assert all(each.http_port for each in known.brokers)

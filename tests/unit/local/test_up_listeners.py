@@ -16,6 +16,7 @@ from yak.security.certificates import read_certificates
 from yak.server.listening_sockets import bind
 
 LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
+FIRST_EPHEMERAL_PORT = 32_768
 
 
 @pytest.fixture(autouse=True)
@@ -48,11 +49,19 @@ def test_plain_cluster_needs_no_listener_arguments(tmp_path: Path) -> None:
     assert status_of(str(tmp_path), known).listeners == ()
 
 
+def test_free_ports_of_a_cluster_are_no_ephemeral_ones_that_another_process_gets_during_a_restart(
+    tmp_path: Path,
+) -> None:
+    chosen = [port for each in planned(tmp_path).brokers for port in (each.port, each.http_port)]
+    assert len(set(chosen)) == len(chosen)
+    assert all(port is not None and 0 < port < FIRST_EPHEMERAL_PORT for port in chosen), chosen
+
+
 def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
     known = planned(tmp_path, brokers=3, listen=LISTEN, advertise=ADVERTISE)
     arguments = arguments_of(known, 3)
     assert arguments[:6] == [
-        *("--listen", "PLAINTEXT://127.0.0.1:0"),
+        *("--listen", f"PLAINTEXT://127.0.0.1:{known.brokers[2].port}"),
         *("--listen", "EXTERNAL://0.0.0.0:19094"),
         *("--advertise", "EXTERNAL://broker.example:29094"),
     ]
@@ -130,7 +139,8 @@ def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path) -> 
     known = ClusterState(str(tmp_path), RedisState(""))
     settings = UpSettings(port=base, http_port=base + 500, brokers=2, listen=(f"A://127.0.0.1:{base + 1}",))
     plan(known, settings)
-    assert [broker.port for broker in known.brokers] == [base, 0]
+    assert known.brokers[0].port == base
+    assert known.brokers[1].port != base + 1
     taken = (f"A://127.0.0.1:{base + 1}",)
     with pytest.raises(UsageError) as caught:
         plan(ClusterState(str(tmp_path), RedisState("")), UpSettings(port=base + 1, listen=taken))
