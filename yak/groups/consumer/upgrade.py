@@ -7,11 +7,17 @@ protocol (`classic_members`) until it restarts with the consumer protocol.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.members import Member as ClassicMember
-from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, read_assignment, read_subscription, with_ids
+from yak.groups.consumer.consumer_protocol import (
+    PROTOCOL_TYPE,
+    Subscription,
+    read_assignment,
+    read_subscription,
+    with_ids,
+)
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions
 from yak.groups.consumer.records import ClassicMetadata, GroupValue, Kind, TargetEpochValue, TargetValue, encode
@@ -59,13 +65,37 @@ def upgraded(group: ClassicGroup, topics: TopicsView, settings: ConsumerGroupSet
     held = [partition for member in members for partition in member.assigned]
     if len(held) != len(set(held)):
         raise _refused(group, "because its assignor gave a partition to two members")
+    if group.is_rebalancing:
+        members = _with_owned(group, members, topics)
     return _records(group, members, topics)
 
 
-def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> Member:
+def _with_owned(group: ClassicGroup, members: Sequence[Member], topics: TopicsView) -> list[Member]:
+    """The members, those without an assignment with what their subscriptions say they own.
+
+    A rebalance that begins again clears the assignments, and a cooperative member still reads its partitions. Kafka gives
+    them to other members at once (ConsumerGroup.fromClassicGroup).
+    """
+    held = {partition for member in members for partition in member.assigned}
+    found = []
+    for member, classic in zip(members, group.members, strict=True):
+        if not member.assigned:
+            owned = with_ids(_subscription(group, classic).owned, topics) - held
+            member = replace(member, assigned=owned, assignment_epochs=dict.fromkeys(owned, group.generation))
+            held |= owned
+        found.append(member)
+    return found
+
+
+def _subscription(group: ClassicGroup, member: ClassicMember) -> Subscription:
     protocols = dict(member.protocols)
-    chosen = protocols.get(group.protocol_name or "", member.protocols[0][1] if member.protocols else b"")
-    subscription = read_subscription(chosen)
+    return read_subscription(
+        protocols.get(group.protocol_name or "", member.protocols[0][1] if member.protocols else b"")
+    )
+
+
+def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsView) -> Member:
+    subscription = _subscription(group, member)
     assigned = _assigned(group, member, topics)
     return Member(
         member_id=member.member_id,
