@@ -51,9 +51,12 @@ class Listener:
         ]
 
     def close(self):
-        for response in (self._response, self._client):
-            response.close()
+        with suppress(OSError):
+            self._response.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+        # a descriptor that is closed under the thread may become that of another connection, for which the thread waits
         self._thread.join()
+        self._response.close()
+        self._client.close()
 
 
 @contextmanager
@@ -62,10 +65,6 @@ def listening(cluster, node, path, last_id=None):
     try:
         yield listener
     finally:
-        # a reading thread holds the socket: shut it down under it
-        stream = listener._response.extensions["network_stream"].get_extra_info("socket")
-        with suppress(OSError):
-            stream.shutdown(socket.SHUT_RDWR)
         listener.close()
 
 
