@@ -31,7 +31,7 @@ from versus.kafka_jars import Missing, compared_jars  # noqa: E402
 from tests.clients.results import Kind, Known, Results, page, read_results  # noqa: E402
 from tests.clients.suites import SUITES, Suite  # noqa: E402
 from tests.kafka.clusters import Cluster, serving  # noqa: E402
-from yak.local.ports import hold  # noqa: E402
+from yak.server.listening_sockets import bind  # noqa: E402
 from yak.testing.session import Workspace  # noqa: E402
 
 BUILD: Final = ROOT / "build/client-suites"
@@ -106,7 +106,7 @@ class Run:
         workspace = Workspace()
         stack.callback(workspace.close)
         protocols = ("PLAINTEXT", *suite.secured)
-        held = [[stack.enter_context(hold("127.0.0.1")) for _ in protocols] for _ in range(suite.brokers)]
+        held = [[stack.enter_context(bind("127.0.0.1", 0)[0]) for _ in protocols] for _ in range(suite.brokers)]
         ports = [[each.getsockname()[1] for each in of_broker] for of_broker in held]
         proxies = [
             {
