@@ -92,7 +92,6 @@ class WireReader:
         return None if size < 0 else str(self._bytes(size), "utf-8", "replace")
 
     def skip(self, size: int) -> None:
-        """Skip `size` bytes."""
         self._bytes(size)
 
     def _bytes(self, size: int) -> memoryview:

@@ -35,7 +35,6 @@ class MetricsLoad(LibrdkafkaLoad):
         return left
 
     def send(self, number: int) -> None:  # noqa: ARG002 - each round has a sample of all metrics
-        """Send one sample of each metric."""
         timestamp_ms = time.time_ns() // 1_000_000
         for metric, value in samples():
             data = json.dumps({FIELD: value}, separators=(",", ":")).encode()

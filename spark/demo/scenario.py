@@ -45,7 +45,6 @@ class Results:
         self._thread = threading.Thread(target=self._run, name="results", daemon=True)
 
     def start(self) -> None:
-        """Start reading."""
         self._thread.start()
 
     def counts(self) -> dict[MetricWindow, int]:
@@ -65,7 +64,6 @@ class Results:
             return first, second
 
     def abandon(self) -> None:
-        """Stop reading."""
         self._enough.set()
         if self._thread.is_alive():
             self._thread.join(5.0)
@@ -228,7 +226,6 @@ class SparkScenario(Scenario):
         self.found: tuple[MetricCounts, ...] = ()
 
     def steps(self) -> Sequence[Callable[[], None]]:
-        """The steps."""
         return (
             self._start_brokers, self._send, self._compute, self._kill_spark, self._resume, self._catch_up, self._compare,
         )  # fmt: skip
@@ -315,7 +312,6 @@ class SparkScenario(Scenario):
         self.spark.stop(_STOP_SECONDS)
 
     def result(self) -> Result:
-        """The result."""
         sums = {name: sum(getattr(each, name) for each in self.found) for name in _SUMS}
         first_ms, second_ms = self.times["spark_start_ms"] or 0.0, self.times["spark_resume_ms"] or 0.0
         records = self.results.records

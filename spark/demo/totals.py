@@ -20,7 +20,6 @@ class AcknowledgedValues:
         self.count = 0
 
     def add(self, metric: str, timestamp_ms: int, value: float) -> None:
-        """Add an acknowledged record."""
         self.windows[metric, timestamp_ms // WINDOW_MS * WINDOW_MS].append(value)
         self.count += 1
 

@@ -36,7 +36,6 @@ class Options(EventOptions):
     ] = 20
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         if not 0.0 < self.alpha < 1.0 or self.threshold <= 0.0:
             raise unsupported("--alpha or --threshold out of range", "alpha is between 0 and 1, a threshold above 0")

@@ -37,7 +37,6 @@ class Options(ReadOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         one_of("--format", self.format, ("parquet", *_CLASSES))
         if self.is_batch:

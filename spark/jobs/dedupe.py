@@ -22,7 +22,6 @@ class Options(EventOptions):
     ] = "10m"
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         within_ms = duration_ms(self.within)
         if self.watermark != Options.watermark and duration_ms(self.watermark) > within_ms:

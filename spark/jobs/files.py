@@ -38,7 +38,6 @@ class Files:
         return "/".join((self.folder, *names))
 
     def exists(self, path: str) -> bool:
-        """Whether the file or folder exists."""
         return bool(self._file_system.exists(self._path(path)))
 
     def names(self, path: str) -> list[str]:

@@ -31,7 +31,6 @@ class Options(EventOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         one_of("--kind", self.kind, ("inner", "left"))
         duration_ms(self.within)

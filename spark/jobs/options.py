@@ -117,7 +117,6 @@ class ReadOptions(SparkOptions):
         return self.to is not None
 
     def check(self) -> None:
-        """Check the options before Spark starts. Raises UsageError."""
         super().check()
         duration_ms(self.trigger)
         key_values("--option", self.option)
@@ -158,7 +157,6 @@ class JobOptions(ReadOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         kind, _ = sink_of(self.sink)
         if self.output_mode is not None:

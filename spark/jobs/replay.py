@@ -121,7 +121,6 @@ class Options(SparkOptions):
     option: Annotated[tuple[str, ...], OPTION] = ()
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         key_values("--option", self.option)
         for text in (self.from_, self.to):

@@ -50,7 +50,6 @@ class Options(JobOptions):
     ] = "permissive"
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         one_of("--mode", self.mode, RECORD_MODES)
         if self.watermark is not None:

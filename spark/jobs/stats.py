@@ -26,7 +26,6 @@ class Options(windows.WindowOptions):
     percentiles: Annotated[str, typer.Option("--percentiles", metavar="P,...", help="Between 0 and 100.")] = "50,95,99"
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         self.ranks()
 

@@ -20,7 +20,6 @@ class Options(windows.WindowOptions):
     k: Annotated[int, typer.Option("--k", metavar="N", min=1, max=10_000, help="How many keys.")] = 10
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         if self.session_gap is not None:
             raise unsupported("top-k has no sessions", "the sessions of two keys are different windows", "--window 1m")

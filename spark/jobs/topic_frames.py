@@ -55,7 +55,6 @@ class EventOptions(JobOptions):
     ] = "permissive"
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         one_of("--mode", self.mode, RECORD_MODES)
         duration_ms(self.watermark)

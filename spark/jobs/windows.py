@@ -27,7 +27,6 @@ class WindowOptions(EventOptions):
     ] = None
 
     def check(self) -> None:
-        """Check the options. Raises UsageError."""
         super().check()
         from yak.spark.jobs.frame import unsupported
 

@@ -40,7 +40,6 @@ class YakDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The format's name."""
         return "yak"
 
     def schema(self) -> StructType | str:

@@ -407,7 +407,6 @@ class JsonDecoding(Decoding):
         return not self.is_nested and PREFIX + "headers" in self.schema.names
 
     def source_column(self, name: str) -> str | None:
-        """As `Decoding.source_column`."""
         if self.is_nested:
             return name if name in COLUMNS and name != "value" else None
         bare = name.removeprefix(PREFIX)
