@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from yak.errors import YakError
 from yak.plain_text import is_plain, json_text, one_line, one_line_with_tabs, spreadsheet_cell
+from yak.view.error_lines import error_lines
 from yak.view.formats import group_digits
 
 Row = Mapping[str, Any]
@@ -233,7 +234,7 @@ class Output:
         if self.format == "json":
             text = to_json(error_document(error))
         else:
-            text = "\n".join(error_lines(error, self))
+            text = "\n".join(error_lines(error, lambda head: self.paint(head, "1;31")))
         self.stderr.write(text + "\n")
         self.stderr.flush()
 
@@ -335,14 +336,3 @@ def error_document(error: YakError) -> dict[str, object]:
             "try": list(error.try_),
         }
     }
-
-
-def error_lines(error: YakError, out: Output | None = None) -> list[str]:
-    """What happened, why, and what to try, in at most five lines."""
-    head = f"error[{error.code}]:"
-    lines = [f"{out.paint(head, '1;31') if out else head} {one_line(error.message)}"]
-    if error.why:
-        lines.append("  why:  " + one_line(" ".join(error.why.split("\n"))))
-    for index, step in enumerate(error.try_[:3]):
-        lines.append(("  try:  " if index == 0 else "        ") + one_line(step))
-    return lines

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import OUTPUT, START, STOP, WHAT, Bundle, CommandGroup, command, flag, takes_value
 from yak.commands.options import OPTIONS, Globals
-from yak.commands.output import error_lines, flat, to_json
+from yak.commands.output import flat, to_json
 from yak.commands.parameters import argument
 from yak.errors import UsageError, YakError
 from yak.plain_text import lines
 from yak.spark.jobs.options import CONNECTOR, SparkOptions
+from yak.view.error_lines import error_lines
 from yak.view.formats import format_age, format_size, group_digits
 
 if TYPE_CHECKING:

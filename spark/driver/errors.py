@@ -9,6 +9,7 @@ from typing import Any
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
 from yak.local.spark_runs import Run
+from yak.view.error_lines import error_lines
 
 _LINE = re.compile(r"SourceError: \[([a-z]+(?:-[a-z]+)*)\] ([^\n]+)")
 """`yak.spark.source.errors.SourceError` in one line, which arrives in a worker's traceback or in SQL's `raise_error`."""
@@ -78,21 +79,12 @@ def parts_of(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def in_lines(error: YakError) -> str:
-    """An error as `yak` prints it, in three lines or more. This layer cannot import the commands' function."""
-    lines = [f"error[{error.code}]: {error.message}"]
-    if error.why:
-        lines.append("  why:  " + " ".join(error.why.split()))
-    lines += [("  try:  " if number == 0 else "        ") + step for number, step in enumerate(error.try_[:3])]
-    return "\n".join(lines) + "\n"
-
-
 def report(run: Run | None, error: YakError) -> int:
     """Store and print the error that ended a run; return its exit code."""
     if run is not None:
         spark_runs.save_error(run.folder, error)
         spark_runs.end(run, "failed")
-    sys.stderr.write(in_lines(error))
+    sys.stderr.write("\n".join(error_lines(error)) + "\n")
     sys.stderr.flush()
     return error.exit_code
 

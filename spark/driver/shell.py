@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from yak.spark.driver.errors import in_lines, is_of_spark, translate
+from yak.spark.driver.errors import is_of_spark, translate
 from yak.spark.driver.settings import SessionSettings
+from yak.view.error_lines import error_lines
 
 
 def names_for(
@@ -92,7 +93,7 @@ def _converse(names: dict[str, Any], settings: SessionSettings) -> None:
             if error is None or not is_of_spark(error):
                 super().showtraceback()
                 return
-            self.write(in_lines(translate(error, settings.log)))
+            self.write("\n".join(error_lines(translate(error, settings.log))) + "\n")
 
     try:
         import readline

@@ -1,6 +1,7 @@
 """The state of the cluster under the same names on the command line, in the terminal UI, HTTP and metrics. Pure values.
 
 broker_state         a broker's state
+error_lines          an error for people
 formats              numbers, sizes, rates and durations as text
 groups               a group, its members, and its lag in records and in time
 lag                  lag in records, of groups and of replicas

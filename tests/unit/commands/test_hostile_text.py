@@ -11,11 +11,12 @@ import pytest
 from tests.unit.test_plain_text import HOSTILE, drives
 from yak.client.consumer import ConsumerRecord
 from yak.commands.options import Flags, Globals
-from yak.commands.output import Output, error_lines
+from yak.commands.output import Output
 from yak.commands.produce import _header
 from yak.commands.record_output import RecordPrinter
 from yak.errors import YakError
 from yak.plain_text import one_line
+from yak.view.error_lines import error_lines
 
 ROWS = [{"group": HOSTILE, "members": [HOSTILE], "lag": -5}]
 SHOWN = one_line(HOSTILE)

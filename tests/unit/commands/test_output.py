@@ -7,8 +7,9 @@ from unittest.mock import Mock
 import pytest
 
 from yak.commands.options import wants_color
-from yak.commands.output import Output, error_document, error_lines
+from yak.commands.output import Output, error_document
 from yak.errors import YakError
+from yak.view.error_lines import error_lines
 
 ROWS = [
     {"name": "orders", "partitions": 3, "isr": [1, 2], "rack": None, "ok": True},

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from yak.errors import UsageError, YakError
-from yak.spark.driver.errors import is_of_spark, needs_pyspark, translate
+from yak.spark.driver.errors import is_of_spark, needs_pyspark, report, translate
 from yak.spark.source.errors import SourceError, data_loss
 
 TRACE = "\n\tat org.apache.spark.sql.execution.X.run(X.scala:1)" * 60
@@ -154,3 +154,9 @@ def test_python_without_pyspark_names_the_package_to_install() -> None:
     assert (error.code, error.exit_code) == ("spark-missing", 2)
     assert error.message == "this Python has no pyspark and no pyarrow"
     assert error.try_[0] == "pip install 'yak-broker[spark]'"
+
+
+def test_record_that_spark_quotes_does_not_drive_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    raised = RuntimeError("[MALFORMED_RECORD_IN_PARSING] Malformed records are detected: [\x1b[2J\x1b[H].")
+    assert report(None, translate(raised)) == 2
+    assert r"[\x1b[2J\x1b[H]" in capsys.readouterr().err
