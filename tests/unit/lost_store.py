@@ -8,7 +8,7 @@ def restore_lost_store(rig: ClusterRig) -> None:
     rig.cluster.store.flush_all()
     rig.cluster.store.restart()
     for node in rig.nodes:
-        node.store_goes_down()
-        node.store_comes_up()
+        node.store_line.block()
+        node.store_line.unblock()
     rig.run_until(lambda: len(rig.cluster.store.state.offers) == len(rig.nodes))
     rig.cluster.restore_store()

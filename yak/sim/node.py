@@ -391,18 +391,6 @@ class SimNode:
         self._unread.pop(connection_id, None)
         self.post(events.ConnectionClosed(connection_id))
 
-    # ---------------------------------------------------------------------------------------------------- store
-
-    def store_goes_down(self) -> None:
-        """The metadata store stops answering this node."""
-        self.world.say("the metadata store goes down")
-        self.store_line.block()
-
-    def store_comes_up(self) -> None:
-        """The metadata store answers this node again."""
-        self.world.say("the metadata store is back")
-        self.store_line.unblock()
-
     # --------------------------------------------------------------------------------------------------- effects
 
     def post(self, event: events.Event) -> None:

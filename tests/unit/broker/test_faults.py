@@ -324,7 +324,7 @@ def test_a_stop_ends_in_bounded_time_while_the_store_is_away_and_deletions_are_d
     rig.create_topic("short", retention_bytes="0", segment_bytes="1048576", file_delete_delay_ms="60000")
     rig.produce("short", [b"a"])
     rig.run_for(31_000)
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     rig.run_for(29_500)
     rig.node.jobs.delays_us = {"checkpoint": 3_000_000}
     rig.node.stop()

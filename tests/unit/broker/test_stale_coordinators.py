@@ -104,7 +104,7 @@ def test_committed_offsets_are_returned_while_the_store_is_unavailable(rig: Clus
     """No broker can take the coordinator's place then."""
     commit(rig, 5)
     for node in rig.nodes:
-        node.store_goes_down()
+        node.store_line.block()
     rig.run_for(20_000)
     assert offset_told(rig, rig.leader(OFFSETS_TOPIC)) == 5
 
@@ -290,7 +290,7 @@ def test_fetches_that_timed_out_leave_nothing_behind_while_nothing_is_committed(
     rig = make_rig(offsets_commit_timeout_ms="100")
     leader = rig.leader(OFFSETS_TOPIC)
     for node in rig.nodes:
-        node.store_goes_down()
+        node.store_line.block()
     rig.run_for(500)
     rig.nodes[leader % 3].kill()  # it stays in the ISR
     rig.run_for(500)

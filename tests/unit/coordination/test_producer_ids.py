@@ -20,7 +20,7 @@ def take(rig: Rig):
 def test_a_producer_starts_while_the_store_is_away():
     rig = Rig()
     rig.run_for(500)
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     rig.run_for(500)
     answer = take(rig)
     assert answer.error_code == ErrorCode.none
@@ -31,7 +31,7 @@ def test_ids_are_never_given_twice_and_the_next_block_is_there_in_time():
     rig = Rig()
     given = [take(rig).producer_id for _ in range(1_000 - REFILL_BELOW + 2)]
     rig.run_for(500)
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     given += [take(rig).producer_id for _ in range(1_000)]
     assert len(set(given)) == len(given)
     assert min(given) >= 0
@@ -41,7 +41,7 @@ def test_without_the_store_and_without_ids_the_refusal_is_one_that_every_client_
     """REQUEST_TIMED_OUT ends a Java producer before 3.4 (KAFKA-14417)."""
     rig = Rig()
     rig.run_for(500)
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     rig.run_for(500)
     codes = [take(rig).error_code for _ in range(1_001)]
     assert codes[:1_000] == [ErrorCode.none] * 1_000

@@ -325,8 +325,8 @@ def test_store_of_an_earlier_version_gets_a_secret_from_the_brokers(rig):
     before = secret_of(rig)
     rig.cluster.store.state.secret = ""
     for node in rig.nodes:
-        node.store_goes_down()
-        node.store_comes_up()
+        node.store_line.block()
+        node.store_line.unblock()
     rig.run_until(lambda: bool(rig.cluster.store.state.secret))
     assert secret_of(rig) == before
 

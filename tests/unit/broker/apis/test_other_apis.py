@@ -173,7 +173,7 @@ def test_a_broker_shows_where_it_stands_with_the_metadata_store(rig):
     assert rows["yak.metadata.state"].value == "ACTIVE"
     assert rows["yak.metadata.state"].read_only
     assert rows["yak.broker.role"].value == "leader"
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     assert value_of(rig, BROKER, "1", "yak.metadata.state") == "DISCONNECTED"
 
 

@@ -191,7 +191,7 @@ def test_elections_and_reassignments_without_the_store_get_retriable_errors(rig)
     create(rig, "logs", [(2, 3)])
     set_state(rig, 2, "FENCED")
     rig.run_for(100)
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     codes = elected(elect(rig, ("orders", [0]))).values()
     assert set(codes) <= {ErrorCode.not_controller, ErrorCode.election_not_needed}
     assert moved(alter(rig, {0: (3, 1)})) == {0: ErrorCode.request_timed_out}

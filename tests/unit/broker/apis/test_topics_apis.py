@@ -215,18 +215,18 @@ def test_topics_and_records_outlive_restarts(rig):
 
 
 def test_a_topic_creation_while_the_store_is_away_gets_a_retriable_error(rig):
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     refused = create(rig, "orders")
     assert refused.error_code == ErrorCode.request_timed_out
     assert "try again" in refused.error_message
-    rig.node.store_comes_up()
+    rig.node.store_line.unblock()
     rig.run_for(5_000)
     assert create(rig, "orders").error_code == 0
 
 
 def test_a_topic_that_exists_is_reported_at_once_while_the_store_is_away(rig):
     create(rig, "orders")
-    rig.node.store_goes_down()
+    rig.node.store_line.block()
     rig.run_for(100)
     began_ms = rig.world.now_ms
     assert create(rig, "orders").error_code == ErrorCode.topic_already_exists
