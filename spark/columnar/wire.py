@@ -66,9 +66,9 @@ class Leader:
 class WireReader:
     """Reads Kafka's primitive types from bytes, one after another."""
 
-    def __init__(self, data: Buffer, position: int = 0) -> None:
+    def __init__(self, data: Buffer) -> None:
         self.data = memoryview(data)
-        self.position = position
+        self.position = 0
 
     def number(self, layout: str) -> int:
         """One integer in a `struct` format."""

@@ -157,11 +157,11 @@ class SparkProcess:
             self.kill()
 
 
-def rate_of(progress: list[dict[str, Any]], *, since_s: float = 10.0) -> float:
-    """Records per second in one query's batches of the last `since_s` seconds."""
+def rate_of(progress: list[dict[str, Any]]) -> float:
+    """Records per second in one query's batches of the last 10 seconds."""
     now_ms = time.time_ns() // 1_000_000
-    recent = [line for line in progress if line["time_ms"] > now_ms - since_s * 1000 and line.get("query") == "counts"]
-    return sum(line.get("input_rows") or 0 for line in recent) / since_s
+    recent = [line for line in progress if line["time_ms"] > now_ms - 10_000 and line.get("query") == "counts"]
+    return sum(line.get("input_rows") or 0 for line in recent) / 10
 
 
 BROKERS: Final = 3

@@ -34,10 +34,10 @@ def listen(spark: Any, take: Lines) -> Any:
     return listener
 
 
-def wait_for_last(spark: Any, timeout_ms: int = 5_000) -> None:
+def wait_for_last(spark: Any) -> None:
     """Wait until the listener has received all events: its thread is delayed, and an ended session delivers no more."""
     with suppress(Exception):  # with Spark Connect, or after Java's end, there is nothing to wait for
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(timeout_ms)  # noqa: SLF001 - no public way
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(5_000)  # noqa: SLF001 - no public way
 
 
 def line_of(progress: Mapping[str, Any]) -> dict[str, Any]:
