@@ -58,6 +58,10 @@ class Formatter:
             return self.sign("none")
         return group_digits(round(value), " " if self.is_ascii else GROUP)
 
+    def counted(self, number: int, noun: str) -> str:
+        """`1 record`, `1 842 records`."""
+        return f"{self.number(number)} {noun}{'' if number == 1 else 's'}"
+
     def size(self, value: float | None) -> str:
         """Bytes: `0 B`, `12.3 MiB`."""
         return self.sign("none") if value is None else format_size(value)

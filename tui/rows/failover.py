@@ -202,7 +202,7 @@ def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now
     lines = [head, *_bars(found, fmt, width)]
     lines.append(_outcome(found, fmt))
     if found.truncated:
-        text = "1 replica" if len(found.truncated) == 1 else f"{len(found.truncated)} replicas"
+        text = fmt.counted(len(found.truncated), "replica")
         lines.append([Cell(f"{fmt.sign('warn')} {text} cut off what the new leader does not have", "warn")])
     room = height - len(lines)
     moved = sorted(
@@ -229,8 +229,7 @@ def timeline_lines(found: Timeline, fmt: Formatter, width: int, height: int, now
             text = f"and {left} more" if listed else f"{len(found.moved)} partitions have another leader"
             lines.append([Cell(f"  {text}", "dim")])
     if has_internal:
-        text = "1 partition" if internal == 1 else f"{internal} partitions"
-        lines.append([Cell(f"  {text} of internal topics", "dim")])
+        lines.append([Cell(f"  {fmt.counted(internal, 'partition')} of internal topics", "dim")])
     return lines
 
 
@@ -270,7 +269,7 @@ def _outcome(found: Timeline, fmt: Formatter) -> list[Cell]:
     if found.elected_ms is not None:
         return [Cell(f"{fmt.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
     if found.drill.led and found.drill.action != "seen":
-        return [Cell(f"waiting for another leader of {len(found.drill.led)} partitions ...", "warn")]
+        return [Cell(f"waiting for another leader of {fmt.counted(len(found.drill.led), 'partition')} ...", "warn")]
     return [Cell("it led nothing: no leader had to be elected", "dim")]
 
 

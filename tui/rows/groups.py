@@ -12,7 +12,7 @@ from yak.ids import TopicPartition
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cells import Cell, Column, Row, Tone
 from yak.tui.state.groups import Group, Groups, Unread
-from yak.view.formats import counted, format_duration
+from yak.view.formats import format_duration
 from yak.view.groups import Member, PartitionLag
 from yak.view.lag import total_lag
 
@@ -256,7 +256,7 @@ def summary(group: Group, fmt: Formatter, now_ms: int) -> list[list[Cell]]:
         [
             Cell(text, lag.tone),
             trend_cell(group, fmt, now_ms, 20),
-            Cell(f"in {counted(len(said['partitions']), 'partition')} {dot} ETA", "dim"),
+            Cell(f"in {fmt.counted(len(said['partitions']), 'partition')} {dot} ETA", "dim"),
             eta_cell(group, fmt, now_ms),
         ],
     ]
@@ -386,9 +386,8 @@ def plan_summary(steps: Sequence[Step], fmt: Formatter) -> str:
         return "Nothing to move: the offsets are there already."
     moves = [each.after - each.before for each in changes if each.before is not None and each.after is not None]
     again, skipped = -sum(min(0, each) for each in moves), sum(max(0, each) for each in moves)
-    parts = [f"{fmt.number(again)} records will be read again"] if again else []
-    parts += [f"{fmt.number(skipped)} records will be skipped"] if skipped else []
+    parts = [f"{fmt.counted(again, 'record')} will be read again"] if again else []
+    parts += [f"{fmt.counted(skipped, 'record')} will be skipped"] if skipped else []
     first = len(changes) - len(moves)
-    parts += [f"{first} partitions get their first offset"] if first else []
-    many = "partition" if len(changes) == 1 else "partitions"
-    return f"{fmt.number(len(changes))} {many} will be moved: {', '.join(parts) or 'by nothing'}."
+    parts += [f"{fmt.counted(first, 'partition')} will get a first offset"] if first else []
+    return f"{fmt.counted(len(changes), 'partition')} will be moved: {', '.join(parts) or 'by nothing'}."

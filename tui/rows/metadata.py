@@ -13,6 +13,7 @@ from yak.tui.rows.topics import TONES
 from yak.tui.state.metadata_log import MetadataLog
 from yak.tui.state.picture import MIN_ISR
 from yak.view.broker_state import SeenState
+from yak.view.formats import counted
 from yak.view.metadata_sentences import Json, sentence
 from yak.view.partition_state import PartitionState, Replication
 
@@ -147,8 +148,7 @@ def _broker(said: Json) -> ImageEntity:
 
 
 def _topic(said: Json) -> ImageEntity:
-    count = said["numPartitions"]
-    fields = {"": f"{count} partition" + ("" if count == 1 else "s")}
+    fields = {"": counted(said["numPartitions"], "partition")}
     return ImageEntity(
         said["name"], {**fields, **{f"{name} =": value for name, value in said["configs"].items()}}, is_head=True
     )

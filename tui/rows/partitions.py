@@ -82,7 +82,7 @@ def partitions_title(topic: str, partitions: Sequence[Partition], facts: TopicFa
         parts.append(f"min ISR {partitions[0].min_isr}")
     if facts is not None:
         messages = facts.messages(partitions)
-        parts += [f"{fmt.number(messages)} records"] if messages is not None else []
+        parts += [fmt.counted(messages, "record")] if messages is not None else []
         parts += [fmt.size(facts.size_bytes)] if facts.size_bytes is not None else []
     return f"Partitions of {topic}: {', '.join(parts)}"
 

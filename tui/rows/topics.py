@@ -172,7 +172,7 @@ def topics_title(picture: Picture, fmt: Formatter, *, with_internal: bool) -> st
     names = list(picture.topics) if with_internal else [name for name in picture.topics if not is_internal(name)]
     partitions = sum(len(picture.topics[name]) for name in names)
     under_replicated = sum(each.replication.is_under_replicated for each in picture.partitions.values())
-    text = f"{fmt.number(len(names))} {'topic' if len(names) == 1 else 'topics'}, {fmt.number(partitions)} partitions"
+    text = f"{fmt.counted(len(names), 'topic')}, {fmt.counted(partitions, 'partition')}"
     if len(names) < len(picture.topics):
         text += f" ({len(picture.topics) - len(names)} internal: I)"
     return text + (f", {fmt.number(under_replicated)} under-replicated" if under_replicated else "")

@@ -259,7 +259,8 @@ class ConsumerScreen(ReadingScreen):
             self.app.notice(f"group {group} has committed all that this tile has read")
             return
         command = f"{reader.wanted.command().replace(' --no-commit', '')} --max-messages {count}"
-        text = f"Group {group} will go on after the {self.fmt.number(count)} records that this tile has read since."
+        records = self.fmt.counted(count, "record")
+        text = f"Group {group} will go on after the {records} that this tile has read since."
         if not await self.confirmed(f"Commit for {group}", text, command=command, yes="Commit"):
             return
         try:

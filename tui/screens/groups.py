@@ -164,13 +164,13 @@ class ResetPreview(ModalScreen[bool]):
         finally:
             self._is_busy = self._is_applying = False
         failed = [error for error in results.values() if error is not None]
-        app.note_command(line, f"{len(failed)} partitions failed" if failed else "")
+        app.note_command(line, f"{app.fmt.counted(len(failed), 'partition')} failed" if failed else "")
         if failed:
             self._results = results
             self._show()
             app.show_error(failed[0])
             return
-        app.notice(f"{len(results)} partitions of group {self._group} moved")
+        app.notice(f"{app.fmt.counted(len(results), 'partition')} of group {self._group} moved")
         self.dismiss(True)
 
 

@@ -400,7 +400,8 @@ class ReadingScreen(YakScreen):
         finally:
             self.export_progress = None
         self.app.note_command(f"{wanted.command(self.current_filter())} --output {_output(format_)} > {where}")
-        self.app.notice(f"{self.fmt.number(progress.written)} records, {self.fmt.size(progress.size_bytes)}: {where}")
+        records = self.fmt.counted(progress.written, "record")
+        self.app.notice(f"{records}, {self.fmt.size(progress.size_bytes)}: {where}")
 
     def _export_form(self, wanted: Subscription, count: int) -> FormDialog:
         name = file_name(wanted.title, "ndjson", self.app.now_ms())

@@ -142,7 +142,7 @@ class MessageForm(Vertical):
         if leaderless:
             return f"{fmt.sign('bad')} {name} has {leaderless} of {len(found)} partitions without a leader"
         copies = max(len(each.replicas) for each in found)
-        return f"{name}, {len(found)} partition{'s' * (len(found) != 1)} of {copies} replica{'s' * (copies != 1)}"
+        return f"{name}, {fmt.counted(len(found), 'partition')} of {fmt.counted(copies, 'replica')}"
 
     def _status(self, form: Form) -> list[Cell]:
         fmt = self.app.fmt

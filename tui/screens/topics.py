@@ -229,8 +229,9 @@ class ChangesTopics(YakScreen):
         partitions = self.picture.topics.get(topic, ())
         topic_id = next((each.topic_id for each in partitions), "")
         held = sum((each.high_watermark or 0) for each in partitions)
-        lost = f" {self.fmt.number(held)} records were written to it." if held else " No record was ever written to it."
-        said = f"Topic {topic} has {len(partitions)} partitions.{lost} Its records are deleted at once and cannot be restored."
+        records, number = self.fmt.counted(held, "record"), self.fmt.counted(len(partitions), "partition")
+        lost = f" It got {records} so far." if held else " No record was ever written to it."
+        said = f"Topic {topic} has {number}.{lost} Its records are deleted at once and cannot be restored."
         command = f"yak topics delete {topic} --yes"
         if await self.confirmed(f"Delete {topic}", said, command=command, typed=topic, yes="Delete"):
             change = self.app.source.kafka(delete_topic, topic, topic_id)

@@ -17,6 +17,11 @@ def test_numbers_are_grouped_and_none_is_a_dash():
     assert FMT.number(0) == "0"
 
 
+def test_things_are_counted_in_singular_and_plural():
+    found = [FMT.counted(number, "record") for number in (0, 1, 1234)]
+    assert found == ["0 records", "1 record", f"1{GROUP}234 records"]
+
+
 def test_sizes_have_their_unit():
     assert FMT.size(0) == "0 B"
     assert FMT.size(999) == "999 B"

@@ -267,5 +267,6 @@ def test_afterwards_it_shows_what_was_done():
 def test_plan_summary_reports_its_effect_in_records():
     assert plan_summary(STEPS, FMT) == "1 partition will be moved: 400 records will be read again."
     assert "30 records will be skipped" in plan_summary([Step(O0, 0, 30), Step(O1, 5, 1)], FMT)
-    assert "1 partitions get their first offset" in plan_summary([Step(O0, None, 30)], FMT)
+    assert "1 record will be read again" in plan_summary([Step(O0, 6, 5)], FMT)
+    assert "1 partition will get a first offset" in plan_summary([Step(O0, None, 30)], FMT)
     assert plan_summary(STEPS[1:], FMT) == "Nothing to move: the offsets are there already."
