@@ -293,3 +293,40 @@ def test_every_module_can_be_imported_first() -> None:
     program = [sys.executable, "-c", IMPORT_EACH, json.dumps(cycles)]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def names_in(path: Path) -> set[str]:
+    """The names that a module defines or imports, at any depth: a test of `sys.platform` may stand around them."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {alias.asname or alias.name for alias in node.names}
+    return found
+
+
+def missing_imports(path: Path) -> list[str]:
+    """What a file imports from modules of this tree that do not have it."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or (node.module or "").split(".")[0] not in {"yak", "tests"}:
+            continue
+        module = ROOT / node.module.replace(".", "/")  # type: ignore[union-attr]
+        package = module / "__init__.py"
+        file = package if package.exists() else module.with_suffix(".py")
+        known = names_in(file) if file.exists() else set()
+        for alias in node.names:
+            is_module = (module / alias.name).is_dir() or (module / f"{alias.name}.py").exists()
+            if alias.name not in known and not is_module:
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.module} has no {alias.name}")
+    return found
+
+
+@pytest.mark.parametrize("folder", ["benchmarks", "docs", "packaging", "tests"])
+def test_programs_that_no_test_imports_import_what_exists(folder: str) -> None:
+    """mypy reads the product only, and pytest does not import these."""
+    programs = [path for path in sorted((ROOT / folder).rglob("*.py")) if not path.name.startswith("test_")]
+    assert [each for path in programs for each in missing_imports(path)] == []

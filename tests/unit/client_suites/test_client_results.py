@@ -1,14 +1,8 @@
 """The results of the clients' own tests: the four forms of reports, surprises, and the page."""
 
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
 from tests.clients import results
-
-ROOT = Path(__file__).resolve().parents[3]
 
 JUNIT = """<testsuites><testsuite>
 <testcase classname="test.a.TestB" name="good"/>
@@ -115,9 +109,3 @@ def test_the_page_keeps_the_lines_of_a_suite_that_has_no_results() -> None:
     assert "- franz-go `TestParts/one`: YAK has no parts." in page
     assert "- sarama `TestFuncA`: not explained." in page
     assert results.page([], known, page) == page
-
-
-@pytest.mark.parametrize("program", ["tests/clients/run.py", "tests/kafka/run.py"])
-def test_programs_of_the_suites_of_others_start(program: str) -> None:
-    found = subprocess.run([sys.executable, str(ROOT / program), "--help"], capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
