@@ -322,7 +322,7 @@ async def test_enter_loads_all_of_a_large_value(lone, new_topic):
         await until(pilot, lambda: details(pane).count('"word"') == 30_000, "all of it")
 
 
-async def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch):
+async def test_in_a_browser_an_export_and_a_large_copy_are_downloaded(lone, new_topic, monkeypatch):
     topic = new_topic()
     fill(lone, topic, range(5))
     given = []
@@ -338,6 +338,12 @@ async def test_in_a_browser_an_export_is_downloaded(lone, new_topic, monkeypatch
         text, name = given[0]
         assert len(text.splitlines()) == 5
         assert name.startswith(topic)
+        monkeypatch.setattr("yak.tui.screens.messages.CLIPBOARD_BYTES", 0)
+        await pilot.press("y")
+        await pilot.pause(0.1)
+        await pilot.press("enter")
+        await until(pilot, lambda: len(given) == 2, "the copy")
+        assert given[1][1].endswith(".txt")
 
 
 # -- the consumer --------------------------------------------------------------------------------------------------------

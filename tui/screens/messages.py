@@ -359,10 +359,14 @@ class ReadingScreen(YakScreen):
         if len(text.encode("utf-8", "surrogatepass")) <= CLIPBOARD_BYTES:
             self.app.copy(text, f"the {name} of {record.id}")
             return
-        title = f"{record.topic}-{record.partition}-{record.offset}"
-        path = os.path.join(FOLDER, file_name(title, "txt", self.app.now_ms()))
+        file = file_name(f"{record.topic}-{record.partition}-{record.offset}", "txt", self.app.now_ms())
+        path = os.path.join(FOLDER, file)
         try:
-            path = await asyncio.to_thread(_write_text, path, text)
+            if self.app.is_web:
+                self.app.deliver_text(io.StringIO(text), save_filename=file)
+                path = f"{file}, which your browser saves"
+            else:
+                path = await asyncio.to_thread(_write_text, path, text)
         except OSError as error:
             self.app.show_error(YakError("export-failed", f"{path} was not written", why=error.strerror or ""))
             return
