@@ -58,7 +58,7 @@ def is_first_run(g: Globals, settings: "UiSettings") -> bool:
     from yak.client.reach import probe
     from yak.commands.local_cluster import bootstrap_servers
 
-    if settings.contexts or bootstrap_servers(g.settings).origin != "default":
+    if settings.is_public or settings.contexts or bootstrap_servers(g.settings).origin != "default":
         return False
     return all(probe(address, _PATIENCE_S).outcome != "kafka" for address in g.bootstrap_servers.split(","))
 
@@ -212,7 +212,7 @@ def _settings(g: Globals, screen: str | None, what: str | None, options: ScreenO
     from yak.tui.keys import check_keymap
     from yak.tui.launch import contexts_of
     from yak.tui.screens.base import SCREENS
-    from yak.tui.settings import UiSettings
+    from yak.tui.settings import PUBLIC, UiSettings
     from yak.tui.themes import NAMES
 
     chosen = str(g.settings.get("theme", flag=options.theme).value)
@@ -231,16 +231,20 @@ def _settings(g: Globals, screen: str | None, what: str | None, options: ScreenO
         raise UsageError(
             "config-file", f"[keys] in {g.settings.config_file} is not as it must be", why='"action" = "key"'
         )
+    context, contexts = g.settings.context_name() or "", contexts_of(g.settings.contexts)
+    if is_public := PUBLIC in os.environ:
+        contexts = {name: values for name, values in contexts.items() if name == context}
     return UiSettings(
         is_readonly=g.readonly,
+        is_public=is_public,
         is_ascii=options.ascii or bool(g.settings.value("ascii")),
         is_production=bool(g.settings.value("production")),
         theme=chosen,
         zone="utc" if str(g.settings.value("tz")).upper() == "UTC" else "local",
         fps=options.fps,
         keymap=check_keymap(keymap),
-        contexts=contexts_of(g.settings.contexts),
-        context=g.settings.context_name() or "",
+        contexts=contexts,
+        context=context,
         config_file=g.settings.config_file,
         accent=str(g.settings.value("accent") or ""),
         token=g.http_token(),

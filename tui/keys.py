@@ -191,6 +191,10 @@ _TABLE: Final = (
 KEYS: Final = {key.id: key for key in _TABLE}
 CHANGE_ACTIONS: Final = frozenset(key.action_name for key in _TABLE if key.is_change)
 """Actions that change something: disabled in read-only mode."""
+LOCAL_ACTIONS: Final = frozenset(
+    KEYS[name].action_name for name in ("producer.file", "contexts.add", "contexts.remove")
+)
+"""Actions that read or change files of this machine."""
 EVERYWHERE: Final = frozenset(key.id for key in _TABLE if key.scope in ("go", "app", "grid"))
 
 

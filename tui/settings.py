@@ -6,6 +6,8 @@ from typing import Final
 
 UPLOADS: Final = "YAK_UI_UPLOADS"
 """The environment's name for the directory of uploads in browser mode."""
+PUBLIC: Final = "YAK_UI_PUBLIC"
+"""The environment's name for a tab that any client may open: read-only, and without a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +15,8 @@ class UiSettings:
     """Appearance and permissions. `contexts` maps a name to the addresses of its brokers and its other settings."""
 
     is_readonly: bool = False
+    is_public: bool = False
+    """Whether any client may use it (`PUBLIC`): it shows one cluster, and no file of this machine."""
     is_ascii: bool = False
     is_production: bool = False
     theme: str = "yak-dark"

@@ -57,9 +57,9 @@ def config(tmp_path, broker, closed):
 
 
 @asynccontextmanager
-async def on_contexts(config):
+async def on_contexts(config, **more):
     """The app on this screen, with the contexts of a file, and its pilot."""
-    settings = {"contexts": read_contexts(config), "config_file": config, "context": "here"}
+    settings = {"contexts": read_contexts(config), "config_file": config, "context": "here", **more}
     async with on_recorded(size=(100, 40), start="contexts", **settings) as (app, pilot):
         app._other_source = lambda name: recorded_source(title=name)
         yield app, pilot
@@ -157,6 +157,16 @@ async def test_context_is_added_to_the_file_and_removed_again(config):
         await pilot.pause(0.4)
         assert "new" not in read_contexts(config)
         assert "new" not in rows_of(app)
+
+
+async def test_public_contexts_screen_changes_no_config_file(config):
+    before = read_contexts(config)
+    async with on_contexts(config, is_readonly=True, is_public=True) as (app, pilot):
+        for key in ("a", "X"):
+            await pilot.press(key)
+            await pilot.pause(0.2)
+            assert app.screen is app.screen_below()
+        assert read_contexts(config) == before
 
 
 async def test_unwritable_config_file_shows_an_error(config, tmp_path):

@@ -293,6 +293,20 @@ async def test_columns_are_mapped_and_the_first_rows_say_whether_they_can_be_sen
         assert app.screen.query_one("#csv-send", Button).disabled
 
 
+async def test_public_producer_screen_shows_neither_files_nor_directories(file):
+    async with on_producer(is_readonly=True, is_public=True) as (app, pilot, _sends):
+        app.screen.query_one("TabbedContent").active = "producer-csv"
+        await typed(app, pilot, csv_path=str(file))
+        error = app.screen.query_one("#csv-error", Static)
+        await until(pilot, lambda: "are not shown" in str(error.content))
+        assert not rows(app)
+        app.screen.set_focus(None)
+        await pilot.press("f")
+        await pilot.click("#csv-choose")
+        await pilot.pause(0.1)
+        assert isinstance(app.screen, ProducerScreen)
+
+
 async def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_upload_stopped(file):
     from yak.client.checkpoint import Checkpoint
 

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from yak.errors import YakError
-from yak.tui.keys import CHANGE_ACTIONS
+from yak.tui.keys import CHANGE_ACTIONS, LOCAL_ACTIONS
 from yak.tui.rows.cells import Cell, Column, Row, Rows
 from yak.tui.rows.cluster import broker_lines, header
 from yak.tui.source.base import unreadable
@@ -163,8 +163,10 @@ class YakScreen(Screen[None]):
             banner.update(f"{self.fmt.sign('bad')} {what}; {again}. {picture.lost_why}", layout=False)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hide changing actions in read-only mode."""
-        if self.app.is_readonly and action in CHANGE_ACTIONS:
+        """Hide changing actions in read-only mode, and those with files of this machine from the public."""
+        if (self.app.is_readonly and action in CHANGE_ACTIONS) or (
+            self.app.settings.is_public and action in LOCAL_ACTIONS
+        ):
             return False
         return super().check_action(action, parameters)
 

@@ -285,8 +285,8 @@ class CsvPane(Vertical):
     async def preview_file(self, *, is_new: bool) -> None:
         """Read, in a thread, the columns and the first rows as they would be sent."""
         form, path = self.form, self.form.path
-        if not path:
-            self._forget("")
+        if not path or self.app.settings.is_public:
+            self._forget("files of this machine are not shown to the public" if path else "")
             return
         try:
             if is_new:
@@ -403,10 +403,8 @@ class CsvPane(Vertical):
 
     @on(Button.Pressed, "#csv-send, #csv-stop, #csv-choose")
     async def press(self, event: Button.Pressed) -> None:
-        action = {"csv-send": "send", "csv-stop": "stop"}.get(str(event.button.id))
-        if action is None:
-            self.choose()
-        elif self.producer.check_action(action, ()):
+        action = {"csv-send": "send", "csv-stop": "stop", "csv-choose": "file"}[str(event.button.id)]
+        if self.producer.check_action(action, ()):
             getattr(self.producer, f"action_{action}")()
 
     def paint(self) -> None:

@@ -30,7 +30,7 @@ from aiohttp.multipart import BodyPartReader
 
 from yak.limits import UI_MESSAGE_BYTES_MAX, UI_UPLOAD_BYTES_MAX, UI_UPLOADS_BYTES_MAX
 from yak.server.http.host_header import host_name, is_name_here
-from yak.tui.settings import UPLOADS
+from yak.tui.settings import PUBLIC, UPLOADS
 from yak.tui.web.options import PORT, TOKEN_VARIABLE, WebOptions, address_of, bind
 from yak.tui.web.session import Sessions
 
@@ -320,6 +320,8 @@ class WebServer:
         self.uploads = Uploads()
         environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
         environment[UPLOADS] = str(self.uploads.directory)
+        if options.token is None and options.readonly:
+            environment[PUBLIC] = "1"
         self.sessions = Sessions(argv, environment, count_max=options.sessions_max, problem=warn)
 
     async def run(self, listener: socket.socket, say: Say, context: ssl.SSLContext | None = None) -> None:

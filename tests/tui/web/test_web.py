@@ -15,6 +15,8 @@ import pytest
 
 from tests.tui.web.conftest import WebServer, open_tab
 from yak.security.certificates import create_certificates
+from yak.tui.web import server as server_module
+from yak.tui.web.options import WebOptions
 
 FETCHED = {
     "html": r"""(?:src|href|action|data-[\w-]*url)\s*=\s*["']?([^"'\s>]+)""",
@@ -484,6 +486,15 @@ async def test_children_know_where_uploads_are_and_not_the_token(web, tab):
     assert f"YAK_UI_UPLOADS={directory}" in environment
     assert [line for line in environment if "s3cret" in line or line.startswith("YAK_UI_TOKEN")] == []
     assert [word for word in command if "s3cret" in word] == []
+
+
+@pytest.mark.parametrize(
+    ("token", "readonly", "is_public"), [(None, True, True), ("s3cret", True, False), (None, False, False)]
+)
+def test_tabs_of_a_read_only_server_without_a_token_know_that_they_are_public(token, readonly, is_public):
+    server = server_module.WebServer(WebOptions(token=token, readonly=readonly), ["yak"], warn=print)
+    server.uploads.close()
+    assert ("YAK_UI_PUBLIC" in server.sessions._environment) is is_public
 
 
 async def test_certificate_serves_https_and_encrypted_sockets(web: Callable[..., WebServer], tmp_path: Path) -> None:

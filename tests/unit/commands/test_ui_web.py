@@ -135,6 +135,17 @@ def test_a_token_comes_from_the_line_or_from_a_variable_that_no_list_of_processe
     assert tab == ["--readonly", "--fps=4.0", "--", "activity"]
 
 
+def test_public_tab_knows_its_own_context_only_and_offers_no_first_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("YAK_UI_PUBLIC", "1")
+    path = str(tmp_path / "config.toml")
+    for name in ("one", "two"):
+        add_context(path, name, {"bootstrap_servers": f"{name}.example:9092"})
+    g = Globals.resolve(Flags(config=path, context="two", readonly=True))
+    settings = ui._settings(g, None, None, ui.ScreenOptions())
+    assert list(settings.contexts) == ["two"]
+    assert not ui.is_first_run(g, UiSettings(is_public=settings.is_public))
+
+
 LOGIN = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": "ann", "sasl_password": "secret"}
 OAUTH = {
     "security_protocol": "SASL_SSL",
