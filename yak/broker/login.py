@@ -247,12 +247,15 @@ class Logins:
         self._hold(call, login)
         checked = self._release_after(call, login, partial(self._token_checked, call, login, message))
         too_late = LoginRefused("the token was not checked in time")
-        waiting = DelayedAnswer(self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late))
+        verifier = self._verifiers.of_listener(call.connection.listener.name)
+        waiting = DelayedAnswer(
+            self._purgatory, call, LOGIN_MS_MAX, partial(checked, too_late), lambda: verifier.forget(done)
+        )
 
         def done(found: AccessToken | None, reason: str) -> None:
             waiting.complete_with(partial(checked, LoginRefused(reason) if found is None else found))
 
-        self._verifiers.of_listener(call.connection.listener.name).verify(message.token, done)
+        verifier.verify(message.token, done)
         return Later(waiting)
 
     def _token_checked(

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 from yak.core.context import Context
 from yak.core.events import Plan
 from yak.errors import LoginRefused
+from yak.ids import JobId
 from yak.limits import KEY_SET_READ_MS_MIN
 from yak.ports.disk import Disk
 from yak.security.oauth_settings import AccessToken, Expectations, OAuthSettings, UnknownKey
@@ -24,6 +25,7 @@ OnVerified: TypeAlias = Callable[[AccessToken | None, str], None]
 FetchWeb: TypeAlias = Callable[[str], Plan]
 """Makes the plan that fetches a document over HTTP; its `run` returns the bytes or raises OSError."""
 _DOUBLINGS_MAX: Final = 20
+_NO_JOB: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,9 @@ class TokenVerifier:
         self._read_ms: int | None = None
         """When the key set was last read, or could not be."""
         self._failures_count = 0
-        self._waiting: list[tuple[str, OnVerified]] = []
+        self._waiting: dict[OnVerified, str] = {}
         """Tokens that wait for the next key set."""
+        self._checks: dict[OnVerified, JobId] = {}
 
     def start(self) -> None:
         """Read the key set for the first time."""
@@ -83,16 +86,23 @@ class TokenVerifier:
     def verify(self, token: str, done: OnVerified) -> None:
         """Verify a token in a job: signatures cost processor time. `done` is called once, in a later step."""
         if self._document is None and not self._settings.is_unsecured:
-            self._waiting.append((token, done))  # a read is under way, or planned after the last one failed
+            self._waiting[done] = token  # a read is under way, or planned after the last one failed
             return
         self._check(token, done, may_wait=True)
 
+    def forget(self, done: OnVerified) -> None:
+        """The login is over: do not keep its token, which may be large, until the issuer answers."""
+        self._waiting.pop(done, None)
+        self._context.jobs.drop(self._checks.pop(done, _NO_JOB))
+
     def _check(self, token: str, done: OnVerified, *, may_wait: bool) -> None:
         def checked(found: AccessToken | None, error: BaseException | None) -> None:
+            if self._checks.pop(done, None) is None:
+                return
             if error is None:
                 done(found, "")
             elif may_wait and isinstance(error, UnknownKey) and self._may_read():
-                self._waiting.append((token, done))
+                self._waiting[done] = token
                 self._read()
             elif isinstance(error, LoginRefused):
                 done(None, str(error))
@@ -101,7 +111,8 @@ class TokenVerifier:
                 done(None, "the token could not be checked")
 
         now_ms = self._context.clock.wall_ms
-        self._context.jobs.run("login", TokenCheck(token, self._document, self._settings.expectations, now_ms), checked)
+        plan = TokenCheck(token, self._document, self._settings.expectations, now_ms)
+        self._checks[done] = self._context.jobs.run("login", plan, checked)
 
     # -------------------------------------------------------------------------------------------------- the key set
 
@@ -144,8 +155,8 @@ class TokenVerifier:
             self._failures_count += 1
             self._context.notice("warning", "key-set-unreadable", url=self._display_url, reason=problem)
         self._context.after(("key set", settings), pause_ms, self._read)
-        waiting, self._waiting = self._waiting, []
-        for token, done in waiting:
+        waiting, self._waiting = self._waiting, {}
+        for done, token in waiting.items():
             if self._document is None:
                 done(None, f"the keys of {self._display_url} could not be read: {problem}")
             else:

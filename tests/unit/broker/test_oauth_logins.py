@@ -11,7 +11,7 @@ from tests.unit.plans import Calls
 from tests.unit.security.issuer import claims, key_set_of, member, token, unsigned
 from yak.broker.token_verifier import KeySetRead, TokenCheck, TokenVerifiers
 from yak.config.oauth_configs import UNSECURED_HANDLER
-from yak.core.events import WallClockMoved
+from yak.core.events import DropJob, WallClockMoved
 from yak.security import ANONYMOUS
 from yak.security.oauth_messages import ERROR_SEEN, TokenMessage
 from yak.security.oauth_settings import Expectations
@@ -241,6 +241,25 @@ def test_many_unknown_keys_make_the_broker_read_the_keys_every_few_seconds_only(
         assert Client(rig).log_in(OAUTH, "", signed(rig, key_id=f"k{number}")).auth_bytes == INVALID
         rig.run_for(500)
     assert 3 <= len(fetched) <= 5
+
+
+def test_token_of_a_closed_connection_is_dropped_and_so_is_its_check(rig, monkeypatch):
+    Client(rig).log_in(OAUTH, "", signed(rig))
+    verifier = rig.node.broker.logins._verifiers.of_listener("PLAINTEXT")
+    carry_out, effects = rig.node._carry_out, []
+    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: effects.append(effect) or carry_out(effect))
+    monkeypatch.setattr(rig.node.jobs, "delays_us", {"login": 50_000})
+    for document in (None, key_set_of(ONE)):
+        verifier._document = document
+        client = Client(rig)
+        client.handshake(OAUTH)
+        rig.begin(36, 2, client=client.channel, auth_bytes=TokenMessage(signed(rig)).encode())
+        rig.run_for(10)
+        assert bool(verifier._waiting) is (document is None)
+        client.channel.close()
+        rig.run_for(10)
+        assert not verifier._waiting
+    assert [each.kind for each in effects if isinstance(each, DropJob)] == ["login"]
 
 
 def test_keys_are_read_again_in_time_and_a_removed_key_is_not_trusted():
