@@ -53,7 +53,10 @@ class TlsConnection(TlsSending, Connection):
         try:
             with trio.move_on_after(shell.limits.tls_handshake_ms_max / 1000) as limit:
                 await self.tls_socket.handshake(tls.handshake_turns)
-                self.principal = principal_of(self.tls_socket.peer_certificate(), tls.settings.mapping)
+                if (
+                    not self.listener.security_protocol.uses_sasl
+                ):  # else the login gives it (DefaultKafkaPrincipalBuilder)
+                    self.principal = principal_of(self.tls_socket.peer_certificate(), tls.settings.mapping)
             if limit.cancelled_caught:
                 kind, hint = "tls-handshake-deadline", f"no handshake in {shell.limits.tls_handshake_ms_max} ms"
         except NotTlsError as error:

@@ -173,7 +173,7 @@ async def running(
     limits: ConnectionLimits | None = None, core: Any = None, tls: ListenerTls | None = None
 ) -> AsyncIterator[Running]:
     core = core or ScriptedCore()
-    own = PLAINTEXT_LISTENER if tls is None else Listener("SSL", SecurityProtocol.SSL, "127.0.0.1", 0)
+    own = PLAINTEXT_LISTENER if tls is None else Listener(tls.listener, SecurityProtocol(tls.listener), "127.0.0.1", 0)
     async with trio.open_nursery() as nursery:
         shell = Shell(core, nursery, disk=SimDisk(), limits=limits, end_process=halted)
         sockets = bind("127.0.0.1", 0)

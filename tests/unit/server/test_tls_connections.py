@@ -15,13 +15,14 @@ import trio.lowlevel
 
 from tests.unit.security.identities import NOW, Identities
 from tests.unit.server.frames import frame
-from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive
+from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
 from tests.unit.server.tls_rig import running_tls, secured, tls_client, trusting
 from yak.core.events import ConnectionClosed, ConnectionOpened, Effect, Event, FrameReceived, Reply, UnmuteConnection
 from yak.limits import REQUEST_BYTES_MAX
 from yak.security.certificates import create_certificates
 from yak.server.disk import RealDisk
 from yak.server.shell import ConnectionLimits
+from yak.server.tls_listener import ListenerTls
 from yak.server.tls_socket import TlsSocket
 
 CLIENT_AUTH = {"ssl.client.auth": "required"}
@@ -150,6 +151,16 @@ async def test_certificate_that_no_rule_names_is_refused(known: Identities) -> N
     await refused(
         known.configs | CLIENT_AUTH | rules, trusting(known, certificate=known.client), kind="tls-principal-refused"
     )
+
+
+async def test_rules_refuse_no_certificate_where_the_login_names_the_client(known: Identities) -> None:
+    configs = {
+        "listener.name.sasl_ssl.ssl.client.auth": "required",
+        "ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/",
+    }
+    async with running(tls=ListenerTls("SASL_SSL", known.configs | configs, uses_sasl=True)) as broker:
+        stream = await secured(broker, trusting(known, certificate=known.client))
+        assert await ask(stream, b"log me in") == b"log me in"
 
 
 @pytest.mark.parametrize(
