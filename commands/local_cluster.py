@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from yak.local.status import ClusterStatus
 
 _UP_IN = "yak up in "
+_STOPPED = ", where no broker runs"
 
 
 def bootstrap_servers(settings: Settings) -> ResolvedSetting:
@@ -39,12 +40,18 @@ def bootstrap_servers(settings: Settings) -> ResolvedSetting:
         return found
     running = [broker.address for broker in brokers if broker.state in ("running", "starting")]
     addresses = running or [broker.address for broker in brokers if broker.state != "stopped"]
-    return ResolvedSetting(found.name, ",".join(addresses), f"{_UP_IN}{data_dir}") if addresses else found
+    origin = f"{_UP_IN}{data_dir}{'' if running else _STOPPED}"
+    return ResolvedSetting(found.name, ",".join(addresses), origin) if addresses else found
 
 
-def is_from_directory(settings: Settings, found: ResolvedSetting) -> bool:
-    """Whether the working directory gave this address: ./yak.toml, or the state of `yak up`."""
-    return settings.is_from_directory(found) or is_of_yak_up(found)
+def is_from_directory(settings: Settings, found: ResolvedSetting, *, or_started_here: bool = True) -> bool:
+    """Whether the working directory gave this address: ./yak.toml, or the state of `yak up`.
+
+    Without `or_started_here` a state counts only if none of its processes runs: it may have come with a folder.
+    """
+    if settings.is_from_directory(found):
+        return True
+    return is_of_yak_up(found) and (or_started_here or found.origin.endswith(_STOPPED))
 
 
 def is_of_yak_up(found: ResolvedSetting) -> bool:

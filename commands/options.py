@@ -8,7 +8,7 @@ from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, fields_by_option, flag, takes_value
-from yak.commands.settings import ContextsFor, ResolvedSetting, Settings
+from yak.commands.settings import BY_NAME, PROTECTION, ContextsFor, ResolvedSetting, Settings
 from yak.commands.shell_completion import complete_context
 from yak.errors import UsageError
 from yak.plain_text import one_line
@@ -275,19 +275,27 @@ class Globals:
         return str(token.value or "") if self._is_meant_for(brokers, token, "token") else ""
 
     def _is_meant_for(self, brokers: "ResolvedSetting", secret: "ResolvedSetting", noun: str) -> bool:
-        """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not."""
-        from yak.commands.local_cluster import is_from_directory
+        """Whether a secret may be sent to these brokers (`http_token` has the rule); prints a warning if not.
 
-        if secret.origin == brokers.origin:
+        Nor may a file in the working directory say how it is protected: by which authority, or in clear text.
+        """
+        from yak.commands.local_cluster import is_from_directory, is_of_yak_up
+
+        is_contexts = secret.origin.startswith("context ")
+        if not is_contexts and not secret.origin.startswith("env "):
             return True
-        is_contexts, is_environments = secret.origin.startswith("context "), secret.origin.startswith("env ")
-        if (is_contexts and is_from_directory(self.settings, brokers)) or (
-            is_environments and self.settings.is_from_directory(brokers)
-        ):
-            whose = f"the {noun} of {secret.origin}" if is_contexts else secret.origin.removeprefix("env ")
+        whose = f"the {noun} of {secret.origin}" if is_contexts else secret.origin.removeprefix("env ")
+        is_theirs = secret.origin == brokers.origin
+        if not is_theirs and is_from_directory(self.settings, brokers, or_started_here=is_contexts):
             named = f"to send it, name the brokers: -b {brokers.value}"
             self.out.warn_once([f"{whose} is not sent to {brokers.value} ({brokers.origin}); {named}"])
             return False
+        for name in () if is_of_yak_up(brokers) else PROTECTION:
+            found = self.settings.get(name)
+            if found.origin != secret.origin and self.settings.is_from_directory(found):
+                yours = f"to send it, export {BY_NAME[name].variable}={found.value}"
+                self.out.warn_once([f"{whose} is not sent: {found.origin} sets {name}; {yours}"])
+                return False
         return True
 
     def now_ms(self) -> int:

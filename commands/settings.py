@@ -225,6 +225,8 @@ SETTINGS: tuple[Setting, ...] = (
 )
 SECRETS = ("http_token", "sasl_password", "ssl_key_password")
 """Settings whose values no command prints."""
+PROTECTION = ("security_protocol", "sasl_mechanism", "ssl_ca_location", "ssl_check_host_name")
+"""Settings that decide who can read a secret on its way."""
 _REDIS_URLS = ("redis_url", "project_redis")
 """Addresses that may have a password in them, which no command prints."""
 BY_NAME = {setting.name: setting for setting in SETTINGS}

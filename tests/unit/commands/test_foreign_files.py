@@ -7,7 +7,7 @@ import pytest
 
 from yak.client.contexts import add_context
 from yak.commands.options import Flags, Globals
-from yak.errors import StartRefused
+from yak.errors import StartRefused, UsageError
 from yak.local import state
 from yak.local.processes import identify
 from yak.local.state import BrokerState, ClusterState, RedisState
@@ -143,6 +143,48 @@ def test_token_of_the_environment_is_sent_to_the_cluster_of_yak_up(monkeypatch: 
     monkeypatch.setenv("YAK_HTTP_TOKEN", "given")
     cluster()
     assert resolved().http_token() == "given"
+
+
+def test_password_of_the_environment_is_not_sent_to_a_cluster_of_the_directory_that_does_not_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("YAK_SASL_PASSWORD", "given")
+    monkeypatch.setenv("YAK_SASL_USERNAME", "ann")
+    path = cluster()
+    found = state.load("yak-data")
+    assert found is not None
+    found.exposed = state.ListenerOptions(users_file="users")
+    state.save(found)
+    _brokers, _security, login = resolved().connection()
+    assert login is not None
+    assert login.password == "given"
+    path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 999999999'))
+    with pytest.raises(UsageError) as refused:
+        resolved().connection()
+    assert refused.value.code == "login-settings"
+    assert "YAK_SASL_PASSWORD is not sent to 10.9.8.7:9092 (yak up in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("security_protocol", '"SASL_PLAINTEXT"'),
+        ("sasl_mechanism", '"PLAIN"'),
+        ("ssl_ca_location", '"ca.pem"'),
+        ("ssl_check_host_name", "false"),
+    ],
+)
+def test_password_is_not_sent_as_a_project_file_says(name: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    values = {"bootstrap_servers": "prod.example:1", "security_protocol": "SASL_SSL", "sasl_username": "ann"}
+    add_context(resolved().settings.config_file, "prod", {**values, "sasl_password": "secret"}, use=True)
+    _brokers, _security, login = resolved().connection()
+    assert login is not None
+    assert login.password == "secret"
+    project(f"{name} = {value}")
+    with pytest.raises(UsageError) as refused:
+        resolved().connection()
+    assert refused.value.code == "login-settings"
+    assert f"the password of context prod is not sent: ./yak.toml sets {name}" in capsys.readouterr().err
 
 
 def test_token_of_a_context_is_not_sent_to_the_cluster_of_the_directory() -> None:

@@ -60,7 +60,7 @@ def test_a_cluster_whose_brokers_all_died_is_not_swapped_for_another_one(remembe
         broker.process = GONE
     remembered.brokers[2].wanted = False
     save(remembered)
-    assert found() == ("127.0.0.1:7001,127.0.0.1:7002", "yak up in ./yak-data")
+    assert found() == ("127.0.0.1:7001,127.0.0.1:7002", "yak up in ./yak-data, where no broker runs")
     monkeypatch.setattr("yak.client.reach.probe", lambda address, _: Probe(address, "refused", "refused"))
     ran = yak("topics", "list", "--timeout", "1ms")
     assert ran.code == 3
