@@ -364,13 +364,28 @@ def _take_store(found: KafkaEnvironment, environment: Mapping[str, str], *, has_
         return
     found.settings["voters"] = (voters, voters_origin)
     if not environment.get("YAK_CLUSTER_SECRET_FILE"):
-        found.secret = _secret_of(found.cluster_id)
+        found.secret = _secret_of(found.cluster_id, checks=_check_of_clients(found))
 
 
-def _secret_of(cluster_id: str) -> "ClusterSecret":
+_CHECKS: Final = ("authorizer.class.name", "sasl.enabled.mechanisms", "ssl.client.auth")
+
+
+def _check_of_clients(found: KafkaEnvironment) -> str | None:
+    """A config by which not every client may do everything."""
+    return next((name for name in _CHECKS if found.value(name).strip().lower() not in ("", "none")), None)
+
+
+def _secret_of(cluster_id: str, *, checks: str | None) -> "ClusterSecret":
     """The secret that brokers with one CLUSTER_ID share. It keeps out brokers of other clusters, not attackers."""
     from yak.protocol.peer_proof import ClusterSecret
 
+    if checks is not None:
+        raise _refused(
+            variable_of(checks),
+            "the brokers' secret would follow from CLUSTER_ID, which clients can read",
+            "a client that knows the secret is a broker: without a login, and whatever the ACLs say",
+            "YAK_CLUSTER_SECRET_FILE=FILE   of `yak quorum secret`, the same for each broker",
+        )
     if not cluster_id:
         raise _refused(
             "KAFKA_CONTROLLER_QUORUM_VOTERS",

@@ -141,6 +141,23 @@ def test_several_voters_share_the_secret_of_their_cluster_id() -> None:
     assert "CLUSTER_ID" in refused(**voters).message
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
+        {"KAFKA_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-512"},
+        {"KAFKA_SSL_CLIENT_AUTH": "required"},
+    ],
+)
+def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(check: dict[str, str]) -> None:
+    voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093,3@c:9093", **check}
+    error = refused(CLUSTER_ID="x", **voters)
+    assert error.message.startswith(next(iter(check)))
+    assert "YAK_CLUSTER_SECRET_FILE" in str(error.try_)
+    assert read(CLUSTER_ID="x", YAK_CLUSTER_SECRET_FILE="/file", **voters).secret is None
+    assert read(CLUSTER_ID="x", **voters | dict.fromkeys(check, "none")).secret is not None
+
+
 def test_another_metadata_store_takes_the_place_of_the_quorum() -> None:
     found = read(has_store=True, KAFKA_CONTROLLER_QUORUM_VOTERS="1@a:1,2@b:1", KAFKA_ZOOKEEPER_CONNECT="zookeeper:2181")
     assert found.settings == {}
