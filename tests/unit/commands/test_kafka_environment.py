@@ -199,6 +199,8 @@ def test_variable_without_effect_is_named_with_its_reason(variable: str, value: 
         ("KAFKA_PRINCIPAL_BUILDER_CLASS", "org.example.Builder", "principal.builder.class"),
         ("KAFKA_OPTS", "-Djava.security.auth.login.config=/jaas", "JAAS"),
         ("KAFKA_LISTENER_NAME_X_PLAIN_SASL_JAAS_CONFIG", "…", "sasl.jaas.config"),
+        ("KAFKA_LISTENER_NAME_X_SASL_ENABLED_MECHANISMS", "SCRAM-SHA-512", "sasl.enabled.mechanisms"),
+        ("KAFKA_LISTENER_NAME_X_SCRAM___SHA___512_CONNECTIONS_MAX_REAUTH_MS", "60000", "connections.max.reauth.ms"),
         ("KAFKA_CONTROLLER_QUORUM_BOOTSTRAP_SERVERS", "a:1,b:1", "voters"),
         ("KAFKA_SASL_KERBEROS_SERVICE_NAME", "kafka", "sasl.kerberos.service.name"),
         ("KAFKA_LOG4J_ROOT_LOGLEVEL", "LOUD", "level"),
