@@ -7,6 +7,7 @@ through Typer, so options, help and errors are the same.
 
 import argparse
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -334,7 +335,8 @@ class Resolution:
             self._settings["advertised_port"] = advertised_port
         renew_seconds = self.value("renew_interval_seconds")
         http_port, http_is_usual = (None, False) if flags.no_http else self._http_port()
-        secret, cluster_id = _secret(self.value("cluster_secret_file"))
+        secret_file = self.value("cluster_secret_file")
+        secret, cluster_id = _secret(secret_file)
         options = ServeOptions(
             node_id=self.value("node_id"),
             role=self.value("role"),
@@ -377,19 +379,28 @@ class Resolution:
         for warning in options.check():
             self._g.out.warn_once([warning])
         BrokerConfig.from_settings(options.broker_settings())
-        self._g.out.warn_once(self._exposed_secrets())
+        self._g.out.warn_once(self._exposed_secrets(secret_file))
         return options
 
-    def _exposed_secrets(self) -> list[str]:
-        """A warning for each secret among the configs of the command line."""
+    def _exposed_secrets(self, secret_file: str | None) -> list[str]:
+        """A warning for each secret on the command line, and for each file with one that any user may read."""
         from yak.config.broker_configs import is_sensitive
 
         hint = "other users of this machine see it; use --properties FILE"
+        secrets = {name: origin for name, (_, origin) in self.configs.items() if is_sensitive(name)}
+        files = {origin.removeprefix("file ") for origin in secrets.values() if origin.startswith("file ")}
+        readable = sorted(file for file in files | {secret_file} if file and _any_user_reads(file))
         return [
-            f"-c {name} has a secret: {hint}"
-            for name, (_, origin) in self.configs.items()
-            if origin == "flag -c" and is_sensitive(name)
+            *(f"-c {name} has a secret: {hint}" for name, origin in secrets.items() if origin == "flag -c"),
+            *(f"{file} has a secret, and any user of this machine can read it: chmod 600 {file}" for file in readable),
         ]
+
+
+def _any_user_reads(path: str) -> bool:
+    try:
+        return bool(os.stat(path).st_mode & stat.S_IROTH)
+    except OSError:  # it was replaced meanwhile
+        return False
 
 
 _SECRET_FIELDS_MAX = 2

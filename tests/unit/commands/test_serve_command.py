@@ -228,6 +228,24 @@ def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[s
     assert "odd-" not in printed.out + printed.err
 
 
+def test_file_with_a_secret_that_any_user_can_read_is_warned_of(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    properties, secret = tmp_path / "server.properties", tmp_path / "cluster.secret"
+    properties.write_text("num.partitions=3\n")
+    secret.write_text("ab" * 32)
+    args = ["serve", "--dry-run", "--metadata", "raft", "--properties", "server.properties"]
+    for mode, warned in ((0o644, True), (0o640, False)):
+        secret.chmod(mode)
+        assert run([*args, "--cluster-secret-file", "cluster.secret"]) == 0
+        assert ("cluster.secret has a secret, and any user" in capsys.readouterr().err) is warned
+    for text, warned in (("", False), ("ssl.key.password=x\n", True)):
+        properties.write_text(text)
+        properties.chmod(0o644)
+        assert run(args) == 0
+        assert ("server.properties has a secret, and any user" in capsys.readouterr().err) is warned
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="--cores needs Linux")
 def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
