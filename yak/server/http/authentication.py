@@ -97,10 +97,15 @@ async def authenticate(context: "Context", request: "Request", certified: str = 
     logins = context.part(_basic_logins)
     if await logins.is_right(user, password):
         return principal_of(user)
-    fields: dict[str, object] = {"peer": request.client.host if request.client else "", "user": user[:_LOGGED_USER_MAX]}
+    await slow_down(context, request, user=user[:_LOGGED_USER_MAX])
+    raise login_needed("login-failed", "user or password is wrong")
+
+
+async def slow_down(context: "Context", request: "Request", **about: object) -> None:
+    """Log a wrong password or token, and wait before it is refused."""
+    fields: dict[str, object] = {"peer": request.client.host if request.client else "", **about}
     context.shell.rate_limit.write("warning", "http-login-refused", fields)
     await trio.sleep(context.broker.config.connection_failed_authentication_delay_ms / 1000)
-    raise login_needed("login-failed", "user or password is wrong")
 
 
 def has_token(context: "Context", given: str) -> bool:

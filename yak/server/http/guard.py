@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.security import ANONYMOUS
-from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed
+from yak.server.http.authentication import TOKEN_PRINCIPAL, Caller, authenticate, login_needed, slow_down
 from yak.server.http.forwarded_caller import forwarded_caller
 from yak.server.http.host_header import host_name, is_name_here
 from yak.server.http.problems import Problem
@@ -76,7 +76,12 @@ async def check(context: "Context", request: "Request", route: "Route") -> Calle
     if route.guard != "read":
         _check_origin(request)
     if principal == ANONYMOUS and not route.is_open:
-        _check_anonymous(context, request, route)
+        try:
+            _check_anonymous(context, request, route)
+        except Problem:
+            if context.token is not None and request.headers.get("authorization", "")[:7].lower() == "bearer ":
+                await slow_down(context, request, why="wrong token")
+            raise
     if not route.is_open:
         _check_rights(context, caller, request, route)
     return caller

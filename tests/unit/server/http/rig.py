@@ -116,7 +116,8 @@ class Acls:
 def make_context(limits: HttpLimits | None = None, *, token: str | None = None, **more: Any) -> Context:
     """A context whose shell only counts and logs."""
     shell: Any = SimpleNamespace(counters=Counters(), rate_limit=Log(), clock=Clock())
-    broker: Any = SimpleNamespace(node_id=1, authorization=NO_AUTHORIZER)
+    config = SimpleNamespace(connection_failed_authentication_delay_ms=0)
+    broker: Any = SimpleNamespace(node_id=1, authorization=NO_AUTHORIZER, config=config)
     broker_client: Any = SimpleNamespace()
     given: dict[str, Any] = {"http_port": 8080, "host": "127.0.0.1", "advertised_host": "broker-1.example", **more}
     return Context(

@@ -119,6 +119,23 @@ def test_wrong_password_and_unknown_user_are_refused_alike_and_logged_without_th
     assert "guessed" not in str(line)
 
 
+@pytest.mark.parametrize(("authentication", "level"), [("none", "change"), ("none", "admin"), ("basic", "read")])
+async def test_wrong_token_is_refused_after_the_delay_and_logged_without_it(
+    authentication: str, level: Guard, autojump_clock: Any
+) -> None:
+    context = context_of(Users(), authentication)
+    context.broker.config.connection_failed_authentication_delay_ms = 100
+    for sent, delay_ms in ((request("Bearer guessed"), 100), (request(), 0)):
+        began = trio.current_time()
+        with pytest.raises(Problem) as caught:
+            await guard.check(context, sent, Route("POST", "/", nothing, "x", "T", guard=level))
+        assert caught.value.status == 401
+        assert round(1000 * (trio.current_time() - began)) == delay_ms
+    (line,) = context.shell.rate_limit.lines
+    assert line[:2] == ("warning", "http-login-refused")
+    assert "guessed" not in str(line)
+
+
 @pytest.mark.parametrize(
     "header", ["Basic", "Basic !!!", "Basic " + base64.b64encode(b"no colon").decode(), "Basic \xff"]
 )
