@@ -413,20 +413,20 @@ class LocalCluster:
         """The stored state, with the brokers that are ready now. For a copied directory it omits the processes of the
         original; those of a moved one, which has no original any more, are its own."""
         known = state.load(self.data_dir)
-        if known is not None and known.data_dir != self.data_dir:
-            was_copied = os.path.exists(state.state_path(known.data_dir))
-            for broker in known.brokers:
-                broker.data_dir = os.path.join(self.data_dir, os.path.basename(broker.data_dir))
-                if was_copied:
-                    broker.process, broker.is_ready = None, False
-            if was_copied:
+        if known is None:
+            return None
+        if known.data_dir != self.data_dir:
+            if os.path.exists(state.state_path(known.data_dir)):  # it was copied
                 known.redis.process, known.supervisor = None, None
+                for broker in known.brokers:
+                    broker.process, broker.is_ready = None, False
             if known.redis.is_ours and known.redis.process is None:
                 known.redis.url = ""  # the socket there belongs to the original cluster
             known.data_dir = self.data_dir
-        if known is not None:
-            take_in_ready(known)
-            self._last_known = known
+        for broker in known.brokers:
+            broker.data_dir = layout.node_dir(self.data_dir, broker.node_id)  # never a folder that the file names
+        take_in_ready(known)
+        self._last_known = known
         return known
 
     def _require_known(self) -> ClusterState:

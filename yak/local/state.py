@@ -229,7 +229,13 @@ def _decode(raw: dict[str, Any]) -> ClusterState:
         raw,
         redis=_made(RedisState, redis, process=_process(redis["process"]), is_ours=_is_our_server(redis)),
         brokers=[
-            _made(BrokerState, each, configs=tuple(each["configs"]), process=_process(each["process"]))
+            _made(
+                BrokerState,
+                each,
+                node_id=int(each["node_id"]),
+                configs=tuple(each["configs"]),
+                process=_process(each["process"]),
+            )
             for each in raw["brokers"]
         ],
         supervisor=_process(raw["supervisor"]),

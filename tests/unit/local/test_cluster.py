@@ -1,5 +1,6 @@
 """A local cluster's life with a stand-in for the broker: quick, and able to fail in every way one wants."""
 
+import contextlib
 import errno
 import json
 import os
@@ -22,7 +23,7 @@ from yak.local.broker_process import BrokerSpec, StartingBroker
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.processes import end_processes_of, identify, is_running, processes_of
 from yak.local.signal_event import SignalEvent
-from yak.local.state import load, locked, save
+from yak.local.state import load, locked, save, state_path
 from yak.local.status import ClusterStatus
 from yak.local.supervise import LogFollower
 
@@ -268,6 +269,28 @@ def test_cluster_of_a_directory_that_was_moved_while_it_ran_is_stopped_there(
     finally:
         end_processes_of(cluster.data_dir)
         moved.discard()
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "node_dir", "node_id"), [("/other", "/other/..", 1), ("", "", 1), ("", "", "x/../..")]
+)
+def test_no_other_folder_is_deleted_for_a_cluster_that_names_it(
+    cluster: LocalCluster, tmp_path: Path, data_dir: str, node_dir: str, node_id: int | str
+) -> None:
+    """yak down --purge deleted what the file of a cluster from elsewhere calls a broker's directory."""
+    cluster.up(UpSettings(port=0))
+    cluster.down()
+    keep = tmp_path / "keep"
+    keep.mkdir()
+    Path(cluster.data_dir, "node-x").mkdir()
+    known = json.loads(state_path(cluster.data_dir).read_text())
+    known["data_dir"] = data_dir or cluster.data_dir
+    known["brokers"][0] |= {"data_dir": node_dir or str(keep), "node_id": node_id}
+    state_path(cluster.data_dir).write_text(json.dumps(known))
+    with contextlib.suppress(StartRefused):
+        cluster.down(purge=True)
+    state_path(cluster.data_dir).unlink(missing_ok=True)
+    assert keep.exists()
 
 
 def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster: LocalCluster) -> None:
