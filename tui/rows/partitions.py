@@ -481,6 +481,7 @@ class ReplicationTable:
             labels = (column.label for column in self.columns())
             return Row(name, *(Cell(name, "strong") if label == "PARTITION" else Cell("") for label in labels))
 
+        in_sight = [name for name in in_sight if name in self._by_name]  # the screen still shows deleted ones
         return self._rows.update(ordered, in_sight, make, bare, (picture, fmt, replicas, bar))
 
     def _learn(self, picture: Picture, *, with_internal: bool) -> None:

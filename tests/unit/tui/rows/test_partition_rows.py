@@ -279,6 +279,14 @@ def test_the_partition_of_a_row_and_internal_topics():
     assert table.partition(None) is None
 
 
+def test_topic_that_is_deleted_while_it_is_visible_leaves_the_table():
+    table, picture = ReplicationTable(), picture_of(followed(), followed(topic="payments"))
+    assert [row.key for row in rows_of(picture, table)] == ["orders-0", "payments-0"]
+    picture.take({"kind": "topic-deleted", "time_ms": 1, "node_id": 1, "message": "", "topic": "payments"})
+    rows = table.rows(picture, ASCII, 5_000, ["orders-0", "payments-0"], 78, with_internal=False)
+    assert [row.key for row in rows] == ["orders-0"]
+
+
 def test_problems_among_tens_of_thousands_are_first_within_a_second():
     picture = picture_of(*(followed(number) for number in range(3_000)))
     table = ReplicationTable()
