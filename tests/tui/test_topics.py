@@ -341,7 +341,9 @@ async def test_the_timeline_is_of_this_topic_alone():
         app.note_command("yak topics alter orders2 -p 5")
         app.screen.query_one(TabbedContent).active = "tab-timeline"
         await answered(pilot)
-        events = [row["EVENT"] for row in shown(app.screen.query_one("#timeline", Grid))]
+        grid = app.screen.query_one("#timeline", Grid)
+        assert grid.size.height > 5, "only the heading is visible"
+        events = [row["EVENT"] for row in shown(grid)]
         assert events[0] == "$ yak topics alter orders -p 5"
         assert len(events) > 5
         assert all("orders-" in each for each in events[1:])
