@@ -373,6 +373,8 @@ async def test_a_topic_that_is_deleted_meanwhile_says_so():
         app.picture.take(event)
         await answered(pilot)
         assert "Topic orders is gone" in app.screen.query_one("#partitions", Grid)._empty
+        assert shown(app.screen.query_one("#replicas-beside", Grid)) == []
+        assert words(app.screen.query_one("#meaning-beside", Lines)) == ""
         for key in ("E", "F", "X"):
             await press(pilot, key)
             assert isinstance(app.screen, TopicScreen)

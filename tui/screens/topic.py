@@ -315,11 +315,10 @@ class TopicScreen(ChangesTopics):
             self._wanted_partition = None
 
     def _paint_beside(self, now_ms: int) -> None:
-        partition, fmt = self.chosen_partition(), self.fmt
-        if partition is None:
-            return
-        detail = self._answers.details.get(partition.partition)
-        rows = partitions.replica_rows(partition, detail, self.picture.brokers, fmt, now_ms)
+        partition, rows = self.chosen_partition(), []
+        if partition is not None:
+            detail = self._answers.details.get(partition.partition)
+            rows = partitions.replica_rows(partition, detail, self.picture.brokers, self.fmt, now_ms)
         self.show_table("#replicas-beside", partitions.REPLICA_COLUMNS, rows)
         self._paint_meaning("#meaning-beside", "#topic-replicas-beside", partition)
 
@@ -327,12 +326,14 @@ class TopicScreen(ChangesTopics):
         found, brokers = self.picture.topics.get(self.topic, []), self.picture.brokers
         rows = partitions.topic_replica_rows(found, self._answers.details, brokers, self.fmt, now_ms)
         self.show_table("#replicas", partitions.TOPIC_REPLICA_COLUMNS, rows)
-        partition = self.chosen_partition()
-        if partition is not None:
-            self._paint_meaning("#meaning", "#topic-replicas", partition)
+        self._paint_meaning("#meaning", "#topic-replicas", self.chosen_partition())
 
-    def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition) -> None:
+    def _paint_meaning(self, lines_id: str, panel_id: str, partition: Partition | None) -> None:
         fmt, lines = self.fmt, self.query_one(lines_id, Lines)
+        if partition is None:
+            lines.show([])
+            self.entitle(panel_id, "Replicas")
+            return
         said = packed(partitions.meaning(partition, fmt), lines.size.width - 2)
         lines.show(said)
         lines.styles.height = len(said)
