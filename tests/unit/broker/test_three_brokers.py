@@ -322,6 +322,19 @@ def test_metadata_lists_a_dead_broker_for_a_moment_to_clients_on_librdkafka_only
     assert listed(NAMED) == listed(ALL) == [1, 2, 3]
 
 
+def test_broker_without_the_store_names_itself_when_the_controller_is_dead(rig):
+    """No other controller is elected then, and librdkafka sends many requests to the controller alone."""
+    controller = rig.nodes[0].broker.image.controller_id
+    for node in rig.nodes:
+        node.store_goes_down()
+    rig.run_for(1_000)
+    assert {rig.ask(node_id, 3, 12, **question(ALL)).controller_id for node_id in (1, 2, 3)} == {controller}
+    rig.nodes[controller - 1].kill()
+    rig.run_for(1_000)
+    for left in {1, 2, 3} - {controller}:
+        assert rig.ask(left, 3, 12, **question(ALL)).controller_id == left
+
+
 def restored_image_of_node_1(rig) -> None:
     """The store lost everything and was restored; in node 1's new image no broker serves yet. It asks as librdkafka."""
     rig.ask(1, 18, 3, client_software_name="librdkafka", client_software_version="2.16.1")

@@ -198,14 +198,15 @@ def controller_of(image: Image, listener: str) -> int:
 def controller_for(broker: Broker, listener: str) -> int:
     """The broker that a client of this listener shall send changes of the cluster to: usually the controller.
 
-    Each broker carries out changes (docs/adr/0009), so without a controller, or without a leader of the metadata quorum,
-    this is the answering broker: a client need not wait, and gets the reason why there is no change. Kafka's
-    KRaftMetadataCache.java names any live broker as well.
+    Each broker carries out changes (docs/adr/0009), so without a controller, or while it does not answer and the store
+    that would replace it neither, this is the answering broker: a client need not wait, and gets the reason why there is
+    no change. Kafka's KRaftMetadataCache.java names any live broker as well.
     """
-    image = broker.image
-    has_leader = broker.quorum is None or broker.quorum.quorum.leader_id >= 0
-    found = controller_of(image, listener) if has_leader else -1
-    return found if found >= 0 or not is_serving(image.brokers.get(broker.node_id)) else broker.node_id
+    own, found = broker.node_id, controller_of(broker.image, listener)
+    if not is_serving(broker.image.brokers.get(own)):
+        return found
+    has_store = broker.store_outage.store_state == "connected"
+    return found if found >= 0 and (has_store or broker.failure_watch.probes([found])) else own
 
 
 def _requested_topic(
