@@ -270,6 +270,8 @@ def _outcome(found: Timeline, fmt: Formatter) -> list[Cell]:
         return [Cell(f"{fmt.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
     if found.drill.led and found.drill.action != "seen":
         return [Cell(f"waiting for another leader of {fmt.counted(len(found.drill.led), 'partition')} ...", "warn")]
+    if found.drill.action == "seen" and found.fenced_ms is None:
+        return [Cell(f"{fmt.sign('warn')} it was not fenced: no other leader was elected", "warn")]
     return [Cell("it led nothing: no leader had to be elected", "dim")]
 
 

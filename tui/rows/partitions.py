@@ -274,6 +274,8 @@ def replica_reason(
     if broker is not None and broker.state is SeenState.CLOSED:
         down = "broker has stopped"
     if node == partition.leader:
+        if partition.is_dead(node):
+            return f"leads, {down}", "bad"
         return ("leads", "good") if node in partition.isr else ("leads, OUT of sync", "bad")
     if node in partition.isr:
         if partition.leader is None:
@@ -330,6 +332,11 @@ def _acks(partition: Partition, fmt: Formatter) -> list[Cell]:
     if partition.leader is None:
         back = f" until {_set(partition.isr)} is back" if partition.isr else ""
         return [Cell(f"No leader: neither writes nor reads{back}.", "bad")]
+    if partition.is_dead(partition.leader):
+        return [Cell(f"The leader, node {partition.leader}, is dead: neither writes nor reads.", "bad")]
+    dead = next(filter(partition.is_dead, partition.isr), None)
+    if dead is not None:
+        return [Cell(f"acks=all: waits for node {dead}, which is dead.", "bad")]
     count, needed = len(partition.isr), partition.replication.needed
     least, less = (">=", "<") if fmt.is_ascii else ("≥", "<")
     if count < needed:

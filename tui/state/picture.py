@@ -7,7 +7,7 @@ A newer epoch always wins, so the order in which the brokers' events arrive does
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Final, NamedTuple
@@ -16,7 +16,7 @@ from uuid import UUID
 from yak.tui.state.activity import Activity
 from yak.tui.state.elections import Elections
 from yak.view.broker_state import SeenState
-from yak.view.partition_state import Replicated, is_offline
+from yak.view.partition_state import Replicated, Replication
 
 RATES_MAX: Final = 300
 """Samples of the rates, one per second."""
@@ -84,6 +84,11 @@ class Broker:
         """Whether it is active, and answers."""
         return self.state is SeenState.ACTIVE
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether it is fenced or stopped."""
+        return self.registered not in (SeenState.ACTIVE, SeenState.STOPPING)
+
 
 @dataclass(slots=True, frozen=True)
 class Quorum:
@@ -119,6 +124,19 @@ class Partition(Replicated):
     """When a replica left the ISR; None if all are in sync."""
     topic_id: str = ""
     """Empty where the source does not say it."""
+    brokers: Mapping[int, Broker] = field(default_factory=dict, repr=False, compare=False)
+    """All brokers of the cluster, by id."""
+
+    def is_dead(self, node: int | None) -> bool:
+        """Whether that broker is dead. It stays the leader, or in the ISR, while the metadata cannot change."""
+        broker = None if node is None else self.brokers.get(node)
+        return broker is not None and broker.is_dead
+
+    @property
+    def replication(self) -> Replication:
+        """What decides its state: a dead leader is none."""
+        found = Replication.of(self, self.min_isr)
+        return found._replace(is_offline=True) if self.is_dead(self.leader) else found
 
     def wrote(self, leader_epoch: int, time_ms: int) -> None:
         """Note that the high watermark advanced; the first time in each epoch counts."""
@@ -251,7 +269,8 @@ class Picture:
     @property
     def degraded(self) -> list[Partition]:
         """The partitions that have no leader or are under-replicated: those whose state is not OK."""
-        return [each for each in self.partitions.values() if len(each.isr) < len(each.replicas) or is_offline(each)]
+        dead = {None, -1, *(node for node, each in self.brokers.items() if each.is_dead)}
+        return [each for each in self.partitions.values() if len(each.isr) < len(each.replicas) or each.leader in dead]
 
     def _quorum_node(self, node_id: int, said: dict[str, Any] | None) -> None:
         if said is not None:
@@ -297,8 +316,9 @@ class Picture:
             known = self.partitions.get(key)
         if known is None:
             known = self.partitions[key] = Partition(
-                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), (), topic_id=topic_id
-            )
+                row["topic"], row["partition"], None, -1, -1, tuple(row["replicas"]), (), topic_id=topic_id,
+                brokers=self.brokers,
+            )  # fmt: skip
             of_topic = self.topics.setdefault(row["topic"], [])
             of_topic.append(known)
             if len(of_topic) > 1 and of_topic[-2].partition > known.partition:

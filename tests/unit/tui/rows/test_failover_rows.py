@@ -137,6 +137,8 @@ def test_timeline_outcome_explains_missing_steps() -> None:
     assert "no write came through" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     idle = Timeline(Drill("kill", 1, 0, "kill"))
     assert "led nothing" in text_of(timeline_lines(idle, FMT, 80, 9, 10))
+    seen = Timeline(Drill("seen", 1, 0, "broker 1 was lost"), detected_ms=5)  # the metadata store is down, too
+    assert "it was not fenced" in text_of(timeline_lines(seen, FMT, 80, 9, 10))
 
 
 def test_before_the_first_failover_it_says_how_to_see_one_and_what_does_not_work_elsewhere() -> None:

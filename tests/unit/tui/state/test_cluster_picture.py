@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from yak.tui.formatter import Formatter
+from yak.tui.rows.partitions import meaning
 from yak.tui.state.picture import Picture, Quorum
 
+FMT = Formatter()
 EVENTS = json.loads((Path(__file__).parents[3] / "tui" / "recorded" / "cluster.json").read_text())["events"]
 SNAPSHOT = {
     "kind": "snapshot", "time_ms": 1_000, "node_id": 1,
@@ -98,6 +101,17 @@ def test_a_dead_broker_is_fenced_until_it_registers_again():
     assert (made.brokers[3].is_up, made.brokers[3].role) == (True, "follower")
     made.take({**dead, "time_ms": 4_000})  # told late, of the boot before
     assert made.brokers[3].is_up
+
+
+def test_partition_of_a_dead_leader_is_offline_while_no_other_leader_is_elected():
+    dead = {"kind": "broker-dead", "time_ms": 2_000, "node_id": 2, "message": "m", "broker": 1, "broker_epoch": 1}
+    made = picture(dead)
+    partition = made.partitions["orders", 0]
+    assert (partition.leader, partition.state, made.degraded) == (1, "offline", [partition])
+    assert meaning(partition, FMT)[-1].text == "The leader, node 1, is dead: neither writes nor reads."
+    made.take(leader_changed(5, 8, 2))
+    assert (partition.leader, partition.state, made.degraded) == (2, "ok", [])
+    assert meaning(partition, FMT)[-1].text == "acks=all: waits for node 1, which is dead."
 
 
 def test_deleted_topic_is_removed_and_a_lost_cluster_keeps_the_picture():
