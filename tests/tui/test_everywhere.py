@@ -282,6 +282,16 @@ async def test_times_can_be_local_or_relative_and_columns_wide():
         assert app.fmt.is_wide
 
 
+@pytest.mark.parametrize("name", ["dashboard", "topics", "messages", "replication", "failover"])
+async def test_screen_without_metadata_says_that_it_waits_for_them(name):
+    source = recorded_source()
+    source.events = []
+    async with on_recorded(source=source, start=name) as (app, _pilot):
+        text = drawn(app)
+        assert "waiting for the first metadata ..." in text
+        assert "yet" not in text
+
+
 async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
     source = recorded_source()
     async with on_recorded(source=source) as (app, pilot):

@@ -174,6 +174,10 @@ class YakScreen(Screen[None]):
         """Show rows in a table, or the text `empty`, with the columns that the user wants to see."""
         self.query_one(id_, Grid).show(columns, rows, empty=empty, is_wide=self.fmt.is_wide)
 
+    def known(self, text: str) -> str:
+        """A text for a table without rows, which holds once the first metadata have come."""
+        return text if self.picture.is_loaded else "waiting for the first metadata ..."
+
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
 

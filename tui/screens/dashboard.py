@@ -41,12 +41,11 @@ class DashboardScreen(YakScreen):
 
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
-        empty = "" if picture.is_loaded else "waiting for the first metadata ..."
         self.show_table(
             "#brokers",
             cluster.BROKER_COLUMNS,
             cluster.broker_rows(picture, fmt, cluster.SPARK + max(0, self.app.size.width - BROAD) // 3),
-            empty,
+            self.known(""),
         )
         if self.app.size.width >= BROAD:
             self.query_one("#busiest", Grid).show(topics.BUSIEST_COLUMNS, topics.busiest_rows(picture, fmt))

@@ -65,8 +65,7 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
     def paint(self, now_ms: int) -> None:
         picture, fmt = self.picture, self.fmt
         brokers = rows.broker_rows(picture, self.processes, fmt)
-        empty = "" if picture.is_loaded else "waiting for the brokers ..."
-        self.show_table("#brokers", rows.COLUMNS, brokers, empty)
+        self.show_table("#brokers", rows.COLUMNS, brokers, self.known(""))
         self.entitle("#failover-brokers", "Brokers", self._what_works())
         found = self._timelines(now_ms)
         self._paint_timeline(found, now_ms)

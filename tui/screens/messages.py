@@ -550,7 +550,7 @@ class MessagesScreen(ReadingScreen):
     def _paint_topics(self) -> None:
         rows = topic_choice_rows(self.picture, self.fmt)
         empty = "No topics yet. Topics hold records. :topics makes one; so does :sample, with records in it."
-        self.show_table("#records", TOPIC_CHOICE_COLUMNS, rows, empty)
+        self.show_table("#records", TOPIC_CHOICE_COLUMNS, rows, self.known(empty))
         self.entitle("#records-panel", "Records of which topic?", "enter read   o several topics, or a position")
         self.query_one("#records-status", Line).show([])
 

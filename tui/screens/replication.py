@@ -58,14 +58,12 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
         )
         if self._only_problems:
             rows = [row for row in rows if self._table.is_problem(row.key)]
-        empty = "waiting for the first metadata ..."
-        if picture.is_loaded:
-            empty = "No partitions yet. Press 2 for topics, and a there to make one."
-            if self._only_problems:
-                empty = "All partitions have a leader and all replicas in sync. o shows them."
-            elif grid.filter_text and rows:
-                empty = f"No partition matches {grid.filter_text}. esc clears the filter."
-        self.show_table("#replication", self._table.columns(), rows, empty)
+        empty = "No partitions yet. Press 2 for topics, and a there to make one."
+        if self._only_problems:
+            empty = "All partitions have a leader and all replicas in sync. o shows them."
+        elif grid.filter_text and rows:
+            empty = f"No partition matches {grid.filter_text}. esc clears the filter."
+        self.show_table("#replication", self._table.columns(), rows, self.known(empty))
         title = f"Replication: {fmt.number(self._table.count_ok)} of {fmt.number(self._table.count)} partitions ok"
         self.entitle(
             "#replication-table", title, "only partitions with problems: o shows all" if self._only_problems else ""

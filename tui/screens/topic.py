@@ -304,8 +304,7 @@ class TopicScreen(ChangesTopics):
         found = self.picture.topics.get(self.topic, [])
         answers, grid = self._answers, self.query_one("#partitions", Grid)
         rows = partitions.partition_rows(found, answers.facts, self.fmt, now_ms)
-        gone = f"Topic {self.topic} is gone: it was deleted. esc goes back to the list."
-        empty = gone if self.picture.is_loaded else "waiting for the first metadata ..."
+        empty = self.known(f"Topic {self.topic} is gone: it was deleted. esc goes back to the list.")
         columns = partitions.partition_columns(grid.size.width or 78)
         self.show_table("#partitions", columns, rows, empty)
         title = partitions.partitions_title(self.topic, found, answers.facts, self.fmt)

@@ -378,7 +378,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
     def paint(self, now_ms: int) -> None:  # noqa: ARG002 - nothing here is a matter of time
         picture, grid = self.picture, self.query_one("#topics", Grid)
         rows = self._table.rows(picture, self.fmt, grid.keys_in_sight(), with_internal=self._with_internal)
-        empty = _EMPTY if picture.is_loaded else "waiting for the first metadata ..."
+        empty = self.known(_EMPTY)
         if grid.filter_text and rows:
             empty = f"No topic matches {grid.filter_text}: {len(rows)} searched. esc clears the filter."
         self.show_table("#topics", COLUMNS, rows, empty)
