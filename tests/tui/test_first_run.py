@@ -33,6 +33,12 @@ async def test_first_run_screen_is_operable_by_keys_and_returns_the_choice(size,
     assert app.return_value == choice
 
 
+def test_choice_of_a_local_cluster_names_the_command_that_starts_as_many_brokers():
+    (text,) = (text for choice, _key, _label, text in CHOICES if choice == "up")
+    assert "three brokers" in text
+    assert text.endswith("(yak up -d --brokers 3)")
+
+
 def test_a_context_can_be_added_and_is_written(tmp_path):
     """In a real terminal: nothing answers at a port that is held and not listened to; `a`, a name, and the address."""
     port = HeldPort()

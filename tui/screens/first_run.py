@@ -14,7 +14,7 @@ from yak.tui.themes import THEMES, VARIABLES_OF_OTHERS, textual_name
 Choice = Literal["up", "demo", "add", "quit"]
 CHOICES: Final[tuple[tuple[Choice, str, str, str], ...]] = (
     ("demo", "d", "Run the demo", "brokers with a load; they stop with the screen  (yak ui --demo)"),
-    ("up", "u", "Start a local cluster", "three brokers in ./yak-data, which keep running  (yak up -d)"),
+    ("up", "u", "Start a local cluster", "three brokers, which keep running  (yak up -d --brokers 3)"),
     ("add", "a", "Add a context", "a cluster that is already running  (yak context add)"),
     ("quit", "q", "Quit", "nothing was changed"),
 )
