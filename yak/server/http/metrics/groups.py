@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 GROUPS: Final = gauge("yak_groups", "Groups coordinated by this broker, by state")
 MEMBERS: Final = gauge("yak_group_members", "Members of a group coordinated by this broker")
-LAG: Final = gauge("yak_group_lag_messages", "Consumer lag of a group by topic: log end offset minus committed offset")
+LAG: Final = gauge("yak_group_lag_messages", "Consumer lag of a group by topic: high watermark minus committed offset")
 LAG_UNKNOWN: Final = gauge(
-    "yak_group_lag_unknown_partitions", "Partitions with committed offsets whose log end offset is unknown"
+    "yak_group_lag_unknown_partitions", "Partitions with committed offsets whose high watermark is unknown"
 )
 
 _PER_STEP: Final = 100

@@ -51,7 +51,7 @@ UNCLEANABLE: Final = gauge(
     "yak_log_cleaner_uncleanable_partitions", "Compacted logs on this broker that cannot be compacted"
 )
 REMOVED_BYTES: Final = counter(
-    "yak_log_cleaner_removed_bytes_total", "Bytes that compaction removed from logs on this broker"
+    "yak_log_cleaner_removed_bytes", "Bytes that compaction removed from logs on this broker"
 )
 
 LOG_START: Final = gauge("yak_partition_log_start_offset", "Log start offset of this replica")

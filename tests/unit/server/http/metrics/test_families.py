@@ -84,7 +84,7 @@ def test_the_largest_dirty_ratio_is_that_of_closed_segments_that_no_compaction_h
     samples, _left_out = of_partitions(rig)
     assert value(samples, "yak_log_cleaner_max_dirty_ratio") == 0
     assert value(samples, "yak_log_cleaner_uncleanable_partitions") == 0
-    assert value(samples, "yak_log_cleaner_removed_bytes_total") == 0
+    assert value(samples, "yak_log_cleaner_removed_bytes") == 0
 
 
 def test_an_open_transaction_holds_committed_records_back_and_is_late_in_the_end():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 import trio
@@ -60,6 +62,18 @@ async def test_accept_header_chooses_the_format():
         families = openmetrics_parser.text_string_to_metric_families(b"".join(text).decode())
         assert plain == {family.name for family in families}
         assert {"yak_build_info", "yak_request_seconds", "process_resident_memory_bytes"} <= plain
+
+
+async def test_every_metric_of_the_docs_is_in_the_text():
+    page = (Path(__file__).parents[5] / "docs" / "http.md").read_text()
+    rows = re.findall(r"^\| [a-zA-Z ]+ \| (`(?:yak|process)_.*) \|$", page, re.MULTILINE)
+    named = {name for row in rows if "yak_quorum_" not in row for name in re.findall(r"`([a-z_]*_[a-z]+)`", row)}
+    async with rendering_of() as (_, rendering):
+        text = b"".join((await rendering.text(""))[1]).decode()
+    shown = tuple(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
+    # a name that begins with _ shares the beginning of the one before
+    missing = {name for name in named if not any(each.endswith(name) for each in shown)}
+    assert missing == {"yak_store_call_seconds"}, "this broker has no store"
 
 
 @pytest.mark.parametrize(
