@@ -9,13 +9,13 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from yak.server.http.metrics.text import END_OF_OPENMETRICS, Samples, gauge
+from yak.server.jobs import run_in_thread
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -57,6 +57,8 @@ class Process:
             PlatformCollector(registry=registry),
             GCCollector(registry=registry),
         )
+        self.disk_limiter = trio.CapacityLimiter(1)
+        """One thread hangs with a disk, not one for each scrape: they would use up those of other work."""
 
     def collect(self) -> list[Metric]:
         """The current metrics; reads files of /proc."""
@@ -89,8 +91,8 @@ async def gather(process: Process, broker: Broker, samples: Samples) -> list[Met
     spaces: list[tuple[int, int] | None] = []
     metrics: list[Metric] = []
     with trio.move_on_after(_DEADLINE_SECONDS):
-        metrics = await trio.to_thread.run_sync(process.collect, abandon_on_cancel=True)
-        spaces = await trio.to_thread.run_sync(partial(disk_spaces, paths), abandon_on_cancel=True)
+        metrics = await run_in_thread(process.collect)
+        spaces = await run_in_thread(disk_spaces, paths, limiter=process.disk_limiter)
     samples.of(DIRECTORY_FREE)
     samples.of(DIRECTORY_SIZE)
     for index, space in enumerate(spaces):
