@@ -152,7 +152,7 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
 def silent_brokers(nodes: Mapping[NodeId, str], *, timeout_s: float = 1.0) -> dict[NodeId, str]:
     """The brokers, of these addresses, that take no connection or do not answer, each with the reason."""
     found = of_each(nodes, lambda node: probe(nodes[node], timeout_s))
-    return {node: each.detail for node, each in found.items() if each.outcome in ("refused", "timeout")}
+    return {node: each.detail for node, each in found.items() if each.outcome in ("refused", "timeout", "silent")}
 
 
 def of_each(brokers: Iterable[Target], ask: Callable[[Target], Answer]) -> dict[Target, Answer]:
@@ -197,15 +197,27 @@ def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float =
                 "advertised-unreachable",
                 f"{proven} answered, but node {node_id} advertises {address}",
                 why=f"that address cannot be reached from here: {found.detail}",
-                try_=_remedies_of_advertised(node_id, found, proven),
+                try_=(*remedies_of_advertised(node_id, found, proven), f"yak doctor -b {proven}"),
             )
 
 
-def _remedies_of_advertised(node_id: int, found: Probe, proven: str) -> tuple[str, ...]:
-    """A wrong address and, on this machine, a broker of `yak up` that died cannot be distinguished here."""
+def remedies_of_advertised(node_id: int, found: Probe, proven: str, listener: str = "") -> tuple[str, ...]:
+    """A wrong address, and a broker that died or hangs, cannot be distinguished here. `listener` is empty if not known."""
     host, port = split_address(found.address)
-    advertised, doctor = f"start node {node_id} with --advertised HOST:{port}", f"yak doctor -b {proven}"
-    if found.outcome == "refused" and is_loopback(host) and is_loopback(split_address(proven)[0]):
-        width = len(advertised) + 2
-        return ("yak up -d".ljust(width) + "if it died", advertised.ljust(width) + "if the address is wrong", doctor)
-    return advertised, doctor
+    flag = advertise_flag(node_id, listener, "HOST", port)
+    is_here = is_loopback(host) and is_loopback(split_address(proven)[0])
+    if found.outcome == "refused":
+        runs, case = "yak up -d" if is_here else f"start node {node_id}", "if it died"
+    elif found.outcome == "silent":
+        runs, case = "yak up --status" if is_here else f"read the log of node {node_id}", "if it is paused, or hangs"
+    else:
+        return (flag,)
+    width = max(len(runs), len(flag)) + 2
+    return runs.ljust(width) + case, flag.ljust(width) + "if the address is wrong"
+
+
+def advertise_flag(node_id: int, listener: str, host: str, port: int) -> str:
+    """The flag that changes an advertised address; a broker whose listener has a name of its own takes `--advertise`."""
+    if listener in ("", "PLAINTEXT"):
+        return f"start node {node_id} with --advertised {host}:{port}"
+    return f"start node {node_id} with --advertise {listener}://{host}:{port}"

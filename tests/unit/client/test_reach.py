@@ -12,7 +12,7 @@ from kio.serial import entity_reader
 from yak.client import security
 from yak.client.log_dirs import sizes_in
 from yak.client.login import ClientLogin, log_in
-from yak.client.reach import of_each, probe, require_advertised, require_kafka, split_address
+from yak.client.reach import of_each, probe, require_advertised, require_kafka, silent_brokers, split_address
 from yak.client.security import ClientSecurity
 from yak.errors import Unreachable
 
@@ -127,6 +127,15 @@ def test_an_advertised_address_that_is_not_reachable_is_named():
     assert "node 2 advertises 127.0.0.1:1" in caught.value.message
     assert caught.value.try_[0].split("  ")[0] == "yak up -d"
     assert caught.value.try_[1].startswith("start node 2 with --advertised HOST:1 ")
+
+
+def test_broker_that_hangs_is_silent_and_no_wrong_address():
+    with listener(kafka) as address, listener(lambda _: None) as hangs:
+        assert list(silent_brokers({1: address, 2: hangs}, timeout_s=0.3)) == [2]
+        with pytest.raises(Unreachable) as caught:
+            require_advertised({1: address, 2: hangs}, address, timeout_s=0.3)
+    assert caught.value.try_[0].split("  ")[0] == "yak up --status"
+    assert caught.value.try_[0].endswith("if it is paused, or hangs")
 
 
 def test_an_advertised_address_of_another_machine_is_not_started_here():

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from yak.client.reach import probe, split_address
+from yak.client.reach import advertise_flag, probe, remedies_of_advertised, split_address
 from yak.client.security import explain_tls, in_force
 from yak.config.listeners import Listeners, is_loopback, without_authentication
 from yak.errors import YakError
@@ -159,11 +159,13 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
             return findings, False
     answer = probe(address, timeout_s)
     if answer.outcome != "kafka":
-        what = "does not answer as Kafka" if answer.outcome == "silent" else "is not a Kafka broker"
-        detail = f"{address} {what}: {answer.detail}"
-        usual = f"use the broker's port, usually {host}:9092"
-        hint = "another program has the usual port; yak up --status says where the broker listens"
-        return [*findings, Finding("protocol", "FAIL", detail, hint if port == 9092 else usual)], False
+        is_silent, hint = answer.outcome == "silent", f"use the broker's port, usually {host}:9092"
+        if is_silent:
+            hint = "yak up --status shows paused brokers" if is_loopback(host) else "read the log of the broker there"
+        elif port == 9092:
+            hint = "another program has the usual port; yak up --status says where the broker listens"
+        detail = f"{address} {'does not answer as Kafka' if is_silent else 'is not a Kafka broker'}: {answer.detail}"
+        return [*findings, Finding("protocol", "FAIL", detail, hint)], False
     return [*findings, Finding("protocol", "ok", f"{address} answers ApiVersions")], True
 
 
@@ -180,7 +182,8 @@ def _check_cluster(proven: str, timeout_s: float, *, is_first: bool) -> list[Fin
     advertised = list(check_advertised(proven, addresses, timeout_s, listener))
     if not is_first:
         return advertised
-    return [*advertised, *check_listeners(proven, list(addresses), timeout_s), check_replicas(found.partitions)]
+    listeners = check_listeners(proven, list(addresses), timeout_s)
+    return [*advertised, *listeners, check_replicas(found.partitions)]
 
 
 def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, listener: str = "") -> Iterable[Finding]:
@@ -198,7 +201,7 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, l
                 "advertised",
                 "FAIL",
                 f"{who} answered, but node {node_id} tells clients to use {address}: the client's own machine",
-                _advertise(node_id, listener, split_address(proven)[0], port),
+                advertise_flag(node_id, listener, split_address(proven)[0], port),
             )
             continue
         answer = probe(address, timeout_s)
@@ -209,15 +212,10 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, l
                 "advertised",
                 "FAIL",
                 f"{who}: node {node_id} tells clients to use {address}: {answer.detail}",
-                _advertise(node_id, listener, "HOST", port),
+                "; or ".join(
+                    " ".join(each.split()) for each in remedies_of_advertised(node_id, answer, proven, listener)
+                ),
             )
-
-
-def _advertise(node_id: int, listener: str, host: str, port: int) -> str:
-    """The flag that changes an advertised address; a broker whose listener has a name of its own takes `--advertise`."""
-    if listener in ("", "PLAINTEXT"):
-        return f"start node {node_id} with --advertised {host}:{port}"
-    return f"start node {node_id} with --advertise {listener}://{host}:{port}"
 
 
 def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
