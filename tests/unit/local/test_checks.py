@@ -8,12 +8,15 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
+from yak.client.members import Member
 from yak.local.checks import bundle, machine, network, store
 from yak.local.checks.finding import Finding
 from yak.security.redis_url import without_password
+from yak.view.broker_state import SeenState
 from yak.view.partition_replicas import PartitionReplicas
 
 
@@ -78,6 +81,32 @@ def test_advertised_address_that_no_broker_answers_fails() -> None:
         port = listener.getsockname()[1]
     (finding,) = network.check_advertised("127.0.0.1:9092", {1: f"127.0.0.1:{port}"}, 0.5)
     assert finding.state == "FAIL"
+
+
+def frozen(*nodes: int) -> list[Member]:
+    said = {"yak.metadata.state": "FROZEN", "yak.metadata.reason": "the store lost its history"}
+    return [Member(node, "a:1", None, SeenState.ACTIVE, said) for node in nodes]
+
+
+@pytest.mark.parametrize(
+    ("members", "detail"),
+    [
+        ([Member(1, "a:1", None, SeenState.ACTIVE, {"yak.metadata.state": "ACTIVE"})], ""),
+        ([Member(1, "a:1", None, SeenState.ACTIVE)], ""),
+        (
+            [*frozen(1, 2), Member(3, None, None, SeenState.FENCED)],
+            "node 3 is FENCED; session of node 1, 2 with the metadata store: FROZEN: the store lost its history",
+        ),
+    ],
+)
+def test_brokers_that_are_down_or_without_metadata_store_fail(
+    monkeypatch: pytest.MonkeyPatch, members: list[Member], detail: str
+) -> None:
+    monkeypatch.setattr("yak.client.admin.Admin", MagicMock())
+    monkeypatch.setattr("yak.client.members.read_members", lambda *_args, **_options: members)
+    finding = network.check_brokers("a:1", 0.1)
+    assert (finding.state, finding.try_) == (("FAIL", "yak cluster -b a:1") if detail else ("ok", ""))
+    assert not detail or finding.detail == detail
 
 
 @pytest.mark.parametrize(

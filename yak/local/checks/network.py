@@ -12,6 +12,8 @@ from yak.client.security import explain_tls, in_force
 from yak.config.listeners import Listeners, is_loopback, without_authentication
 from yak.errors import YakError
 from yak.local.checks.finding import Finding
+from yak.view.broker_state import SeenState
+from yak.view.formats import counted
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import PartitionState, worst
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _OPEN: Final = "use SASL_SSL (docs/security.md), or bind 127.0.0.1"
 _BY_NAME, _BY_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
+_SESSION: Final = ("yak.metadata.state", "yak.metadata.reason")
 _HTTP_LISTENERS, _HTTP_AUTHENTICATION = "yak.http.listeners", "yak.http.authentication"
 
 
@@ -183,7 +186,7 @@ def _check_cluster(proven: str, timeout_s: float, *, is_first: bool) -> list[Fin
     if not is_first:
         return advertised
     listeners = check_listeners(proven, list(addresses), timeout_s)
-    return [*advertised, *listeners, check_replicas(found.partitions)]
+    return [*advertised, check_brokers(proven, timeout_s), *listeners, check_replicas(found.partitions)]
 
 
 def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, listener: str = "") -> Iterable[Finding]:
@@ -216,6 +219,30 @@ def check_advertised(proven: str, addresses: dict[int, str], timeout_s: float, l
                     " ".join(each.split()) for each in remedies_of_advertised(node_id, answer, proven, listener)
                 ),
             )
+
+
+def check_brokers(proven: str, timeout_s: float) -> Finding:
+    """Whether each broker is ACTIVE, and so its session with the metadata store; `yak cluster` returns 1 otherwise."""
+    from yak.client.admin import Admin
+    from yak.client.members import read_members
+
+    try:
+        metadata = Admin(proven, timeout_ms=round(timeout_s * 1000)).metadata()
+    except YakError as error:
+        return Finding("brokers", "skip", f"{proven} does not describe the cluster: {error.message}")
+    members = read_members(metadata, answered=proven, timeout_s=timeout_s, names=_SESSION)
+    problems = [f"node {each.node_id} is {each.state}" for each in members if each.state is not SeenState.ACTIVE]
+    sessions: dict[str, list[str]] = {}
+    for each in members:
+        state, reason = (each.configs.get(name, "") for name in _SESSION)
+        if state not in ("", SeenState.ACTIVE):
+            sessions.setdefault(f"{state}: {reason}", []).append(str(each.node_id))
+    problems += [
+        f"session of node {', '.join(nodes)} with the metadata store: {text}" for text, nodes in sessions.items()
+    ]
+    if problems:
+        return Finding("brokers", "FAIL", "; ".join(problems), f"yak cluster -b {proven}")
+    return Finding("brokers", "ok", f"{counted(len(members), 'broker')}: ACTIVE, and connected to the metadata store")
 
 
 def check_replicas(partitions: Sequence[PartitionReplicas]) -> Finding:
