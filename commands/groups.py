@@ -210,12 +210,12 @@ def _totals(document: Mapping[str, Any]) -> str:
     if document["lag"] is None:
         is_committed = any(each["committed_offset"] is not None for each in partitions)
         return f"{count}, " + ("the lag is not known" if is_committed else "nothing is committed")
+    untold = sum(each["lag"] is None for each in partitions)
     if not document["lag"]:
-        text = f"all read: {count}"
+        text = f"all read but {untold} of {count}" if untold else f"all read: {count}"
     else:
         age = f"; the oldest unread record is {format_duration(document['lag_ms'])} old" if document["lag_ms"] else ""
         text = f"lag {counted(document['lag'], 'record')} in {count}{age}"
-    untold = sum(each["lag"] is None for each in partitions)
     return text + (f"; {group_digits(untold)} without a committed offset that can be compared" if untold else "")
 
 

@@ -172,6 +172,13 @@ def test_group_whose_log_end_offsets_are_unknown_has_an_unknown_lag(yak, world, 
     assert "nothing is committed" in yak("groups", "describe", "billing").out
 
 
+def test_group_with_a_partition_without_a_leader_has_not_read_all(yak, world, monkeypatch):
+    monkeypatch.setattr(lag, "read_marks", lambda _admin, _wanted: {O0: (0, 30)})
+    world.committed["billing"] = {O0: 30, O1: 120}
+    out = yak("groups", "describe", "billing").out
+    assert out.endswith("\nall read but 1 of 2 partitions; 1 without a committed offset that can be compared\n")
+
+
 def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak, world, monkeypatch):
     moments = iter([100.0, 102.0])
     monkeypatch.setattr(groups, "time", SimpleNamespace(monotonic=lambda: next(moments)))
