@@ -78,6 +78,12 @@ def test_every_rule_says_what_and_what_to_do():
             assert text.count("{{") == text.count("}}")
 
 
+def test_rules_name_only_options_that_a_command_has():
+    helps = "".join(each.read_text() for each in (FOLDER.parents[1] / "tests/unit/commands/golden/help").glob("*.txt"))
+    named = {option for rule in RULES for option in re.findall(r"--[a-z-]+", " ".join(rule["annotations"].values()))}
+    assert {option for option in named if option not in helps} == set()
+
+
 @pytest.mark.parametrize("expression", [r["expr"] for r in RULES] + [t["expr"] for p in PANELS for t in p["targets"]])
 def test_brackets_close(expression):
     stack = []
