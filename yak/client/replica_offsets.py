@@ -15,7 +15,7 @@ from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_co
 from yak.client.reach import BUDGET_S, of_each, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition, by_topic
-from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
+from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, OFFLINE, PartitionReplicas
 
 LATEST: Final = -1
 CONSUMER: Final = -1
@@ -213,5 +213,5 @@ def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[N
         partition,
         high_watermark=marks.get(key) if partition.leader != NO_LEADER else None,
         log_end_offsets=known,
-        away={node: NO_ANSWER for node, end in known.items() if end is None},
+        away={node: OFFLINE if node in ends else NO_ANSWER for node, end in known.items() if end is None},
     )

@@ -9,13 +9,15 @@ from yak.view.partition_state import Replicated
 
 NO_LEADER = -1
 NO_ANSWER = "no answer"
+OFFLINE = "offline"
+"""Of a replica whose broker answers without it: its log directory failed, or its log is damaged or missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionReplicas(Replicated):
     """One partition. `leader` is -1 when there is none; unknown values are None.
 
-    `log_end_offsets` has every replica; `away` gives a short reason for each replica that could not be reached.
+    `log_end_offsets` has every replica; `away` gives a short reason for each replica without an answer.
     """
 
     topic: str

@@ -85,6 +85,20 @@ def test_each_broker_reports_its_log_end_offset_and_the_leader_the_high_watermar
     assert list(found.silent) == [3]
 
 
+def test_replica_without_a_log_on_a_broker_that_answers_is_offline(cluster):
+    def offsets(request):
+        answer = cluster.offsets(2, request)
+        next(each for each in answer["topics"] if each["name"] == "orders")["partitions"][0] |= {
+            "error_code": 56,
+            "offset": -1,
+        }
+        return answer
+
+    cluster.brokers[2].answers[2] = offsets
+    audit, orders = read_cluster(cluster.servers, timeout_s=5).partitions
+    assert (audit.away, orders.away) == ({3: "no answer"}, {2: "offline", 3: "no answer"})
+
+
 def test_high_watermarks_are_requested_only_from_the_leader(cluster):
     read_cluster(cluster.servers, timeout_s=5)
     requests = {
