@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from yak.server.tls_connection import TlsConnection
 
 _CHECK_EVERY_SECONDS: Final = 10.0
+_DATES_EVERY_SECONDS: Final = 86_400.0
+"""A certificate that had years when it was read is warned of in time."""
 
 
 class ListenerTls:
@@ -38,12 +40,12 @@ class ListenerTls:
         """The last failure that was logged: the files are tried at each check until they can be used."""
 
     def reload_if_changed(self) -> bool:
-        """Make the contexts again if a file changed. If the new files cannot be used, the old contexts stay.
+        """Make the contexts again if a file changed, and once a day. If the files cannot be used, the old contexts stay.
 
         The files are tried again at the next call: one may have been half-written, or the temporary directory full. A
         failure is logged once. Returns whether there are new contexts.
         """
-        if self._signatures() == self._seen:
+        if self._signatures() == self._seen and time.monotonic() < self._dates_due_s:
             return False
         with self._reloading:
             return self._reload(None)
@@ -73,7 +75,8 @@ class ListenerTls:
             self.settings, self._seen, self._failure = before, seen, fields
             return False
         self._failure = None
-        log.write("info", "tls-reloaded", {"listener": self.listener})
+        if configs is not None or self._seen != seen:
+            log.write("info", "tls-reloaded", {"listener": self.listener})
         return True
 
     async def watch(self, every_seconds: float = _CHECK_EVERY_SECONDS) -> None:
@@ -84,6 +87,7 @@ class ListenerTls:
                 await trio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
 
     def _made(self) -> Contexts:
+        self._dates_due_s = time.monotonic() + _DATES_EVERY_SECONDS
         contexts = make_contexts(self.settings, self.listener, time.time_ns() // 1_000_000)
         for event, fields in contexts.warnings:
             log.write("warning", event, {"listener": self.listener, **fields})

@@ -3,6 +3,7 @@
 import errno
 import os
 import tempfile
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,23 @@ def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == ["tls-reload-failed"]
     renew(own, ["localhost"])
     assert tls.reload_if_changed()
+
+
+def test_certificate_of_a_running_broker_is_warned_of_each_day_before_it_expires(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tls, started_ns = ListenerTls("SSL", make(tmp_path, days=90).configs), time.time_ns()
+    logged = []
+    for days in (1, 59, 61, 61, 62, 91, 91):
+        passed_s = 86_400 * days
+        clock = Mock(monotonic=Mock(return_value=time.monotonic() + passed_s))
+        clock.time_ns.return_value = started_ns + passed_s * 10**9
+        monkeypatch.setattr("yak.server.tls_listener.time", clock)
+        caplog.clear()
+        tls.reload_if_changed()
+        logged.append([each.getMessage() for each in caplog.records])
+    soon = ["tls-certificate-expires"]
+    assert logged == [[], [], soon, [], soon, ["tls-reload-failed"], []]
 
 
 def test_unchanged_files_are_not_read_again(known: Identities) -> None:
