@@ -10,7 +10,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import trio
 
@@ -27,12 +27,13 @@ _LONGEST_PAUSE_SECONDS = 2.0
 _BLOCK_MS = 5_000
 _RECORDS_PER_READ = 100
 _READ_SECONDS = 3.0
-_SAFE_SETTINGS = {
+SAFE_SETTINGS: Final = {
     "appendonly": ("yes", "a restart of Redis loses all metadata"),
     "appendfsync": ("always", "a crash of its machine loses the newest metadata"),
     "no-appendfsync-on-rewrite": ("no", "a crash during a rewrite loses metadata"),
     "maxmemory-policy": ("noeviction", "Redis may evict keys when memory is short"),
 }
+"""The settings without which metadata can be lost (redis.conf), and the danger of another value."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -217,11 +218,11 @@ class RedisStore:
         self._tail_client_id = found["tail"][-1]
         unsafe = []
         try:
-            settings = await tail.pipeline([("CONFIG", "GET", name) for name in _SAFE_SETTINGS])
+            settings = await tail.pipeline([("CONFIG", "GET", name) for name in SAFE_SETTINGS])
         except ReplyError as error:
             unsafe.append(f"its settings cannot be read ({error})")
         else:
-            for (name, (wanted, danger)), pair in zip(_SAFE_SETTINGS.items(), settings, strict=True):
+            for (name, (wanted, danger)), pair in zip(SAFE_SETTINGS.items(), settings, strict=True):
                 if len(pair) == 2 and pair[1] != wanted:
                     unsafe.append(f"{name} is {pair[1]}, not {wanted}: {danger}")
         unsafe += self._about_replicas(info)

@@ -10,7 +10,7 @@ from yak.local import state as stored
 from yak.local.state import BrokerState, ClusterState, RedisState
 
 
-@pytest.mark.parametrize(("is_ours", "advice"), [(True, "yak up -d --data-dir "), (False, "redis-cli -u ")])
+@pytest.mark.parametrize(("is_ours", "advice"), [(True, "yak up -d --data-dir "), (False, "redis-cli -s ")])
 def test_doctor_of_a_stopped_cluster_says_what_starts_its_redis(
     yak: Any, clean_environment: Path, is_ours: bool, advice: str
 ) -> None:

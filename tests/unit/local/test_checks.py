@@ -178,6 +178,23 @@ def test_a_missing_redis_fails_only_when_one_was_configured() -> None:
     assert default.state == "skip"
 
 
+@pytest.mark.parametrize(
+    ("address", "command"),
+    [("redis://h:1/0", "redis-cli -u redis://h:1/0"), ("unix:///run/a%20b.sock?db=1", "redis-cli -s '/run/a b.sock'")],
+)
+def test_advice_for_redis_is_a_command_that_redis_cli_understands(address: str, command: str) -> None:
+    client = MagicMock()
+    client.config_get.side_effect = lambda name: {name: "everysec" if name == "appendfsync" else "?"}
+    finding = store._check_safety(client, {"role": "master"}, address)
+    assert finding.state == "FAIL"
+    assert finding.try_ == f"{command} config set appendonly yes"
+
+
+def test_redis_with_replicas_is_not_safe() -> None:
+    finding = store._check_safety(MagicMock(), {"role": "master", "connected_slaves": 1}, "redis://h:1/0")
+    assert (finding.state, finding.detail) == ("FAIL", "it has 1 replicas: a failover loses acknowledged metadata")
+
+
 def test_password_is_never_displayed() -> None:
     url = "redis://user:s3cret@host:6379/0"
     assert without_password(url) == "redis://user:***@host:6379/0"

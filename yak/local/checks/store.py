@@ -1,11 +1,9 @@
-"""The metadata store: whether Redis answers, is durable, and has the right time.
-
-The checked settings are those without which acknowledged metadata can be lost: an append-only file, fsynced before each
-reply, no eviction, and a master (redis.conf; `WAITAOF` needs 7.2 and is no replacement).
-"""
+"""The metadata store: whether Redis answers, is durable, and has the right time."""
 
 import time
+from shlex import quote
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from yak.errors import Unreachable, UsageError, YakError
 from yak.local.checks.finding import Finding
@@ -13,12 +11,6 @@ from yak.security.redis_url import with_password, without_password
 
 SKEW_WARN_MS: Final = 500.0
 SKEW_FAIL_MS: Final = 5_000.0
-_WANTED: Final = {
-    "appendonly": "yes",
-    "appendfsync": "always",
-    "no-appendfsync-on-rewrite": "no",
-    "maxmemory-policy": "noeviction",
-}
 
 
 def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: str = "") -> list[Finding]:
@@ -44,7 +36,7 @@ def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: 
         except redis.RedisError as error:
             if not is_configured:
                 return [Finding("redis", "skip", "no Redis is configured; yak up starts its own")]
-            return [Finding("redis", "FAIL", f"{address}: {error}", start_with or f"redis-cli -u {address} ping")]
+            return [Finding("redis", "FAIL", f"{address}: {error}", start_with or f"{_redis_cli(address)} ping")]
         version = info.get("redis_version", "?")
         return [
             Finding("redis", "ok", f"{address} answers ({took_ms:.1f} ms, version {version})"),
@@ -56,12 +48,17 @@ def check_store(url: str, *, is_configured: bool, timeout_s: float, start_with: 
 def _check_safety(client: Any, info: dict[str, Any], address: str) -> Finding:
     import redis
 
+    from yak.server.redis_store import SAFE_SETTINGS
+
     if info.get("role") != "master":
         return Finding("redis safety", "FAIL", f"it is a {info.get('role')}, not a master", "use the master's address")
     if info.get("aof_last_write_status", "ok") != "ok":
         return Finding("redis safety", "FAIL", "its last write to the append-only file failed", "look at its log")
+    if replicas := info.get("connected_slaves"):
+        detail = f"it has {replicas} replicas: a failover loses acknowledged metadata"
+        return Finding("redis safety", "FAIL", detail, "use a Redis without replicas")
     wrong: list[str] = []
-    for name, wanted in _WANTED.items():
+    for name, (wanted, _danger) in SAFE_SETTINGS.items():
         try:
             value = client.config_get(name).get(name)
         except redis.RedisError:
@@ -70,9 +67,14 @@ def _check_safety(client: Any, info: dict[str, Any], address: str) -> Finding:
             wrong.append(f"{name} {value}")
     if wrong:
         first = wrong[0].split(" ")[0]
-        hint = f"redis-cli -u {address} config set {first} {_WANTED[first]}"
+        hint = f"{_redis_cli(address)} config set {first} {SAFE_SETTINGS[first][0]}"
         return Finding("redis safety", "FAIL", f"metadata can be lost: {', '.join(wrong)}", hint)
     return Finding("redis safety", "ok", "append-only file, fsync before each reply, no eviction, master")
+
+
+def _redis_cli(address: str) -> str:
+    parts = urlsplit(address)
+    return f"redis-cli -s {quote(unquote(parts.path))}" if parts.scheme == "unix" else f"redis-cli -u {address}"
 
 
 def _check_clock(client: Any) -> Finding:
