@@ -24,7 +24,7 @@ class TopicLag:
     messages: int = 0
     """Lag in records: from the committed offset to the high watermark, summed over partitions with a replica here."""
     elsewhere: list[tuple[int, Offset]] = field(default_factory=list)
-    """(partition, committed offset) of the partitions without a usable replica here."""
+    """(partition, committed offset) of the partitions without a replica in sync here."""
 
 
 def coordinated_groups(broker: Broker) -> Iterator[Group]:
@@ -41,7 +41,7 @@ def members_count(group: Group) -> int:
 def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int, Committed]) -> TopicLag:
     """The lag of one group in one topic; partitions that no longer exist are skipped.
 
-    A follower's high watermark is used too: it is a few milliseconds behind the leader's.
+    The high watermark of a follower in sync is used too: it is a few milliseconds behind the leader's.
     """
     lag = TopicLag(group_id, topic)
     info = broker.image.topics.get(topic)
@@ -50,7 +50,8 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
     for index, offset in committed.items():
         if index >= len(info.partitions) or offset.is_of_another(info.topic_id):
             continue
-        partition = broker.partitions.get(TopicPartition(topic, index))
+        is_in_sync = broker.node_id in info.partitions[index].isr  # else it may copy no more, as on a full disk
+        partition = broker.partitions.get(TopicPartition(topic, index)) if is_in_sync else None
         if partition is not None and partition.log is not None and (partition.is_leader or partition.is_follower):
             lag.messages += lag_records(offset.offset, partition.high_watermark)
         else:

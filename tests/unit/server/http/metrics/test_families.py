@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
-from yak.groups.offsets import OFFSETS_TOPIC
+from yak.groups.offsets import OFFSETS_TOPIC, Committed
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
@@ -19,7 +19,7 @@ from yak.server.http.metrics.rendering import MetricsLimits
 from yak.server.http.metrics.text import Samples
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
-from yak.views.group_lag import TopicLag
+from yak.views.group_lag import TopicLag, topic_lag
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 
@@ -227,6 +227,24 @@ def test_lag_of_a_remote_partition_is_unknown_until_its_leader_answers(grouped):
     assert values(samples, "yak_group_lag_messages")["g", "orders"] == 0
     assert value(samples, "yak_group_lag_unknown_partitions") == 1
     assert lags[0].elsewhere == [(0, 4)]
+
+
+def test_lag_is_not_that_of_a_follower_that_no_longer_copies():
+    rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
+    rig.create_topic("pairs")
+    rig.produce("pairs", [b"a"])
+    rig.run_for(300)
+    leader, follower = rig.leader("pairs"), rig.followers("pairs")[0]
+    broker, committed = rig.nodes[follower - 1].broker, {0: Committed(1, -1, "", 0)}
+    assert (topic_lag(broker, "g", "pairs", committed).messages, rig.replica(follower, "pairs").high_watermark) == (
+        0,
+        1,
+    )
+    rig.cluster.cut(f"n{leader}", f"n{follower}")
+    rig.produce("pairs", [b"a"] * 7)
+    rig.run_until(lambda: follower not in broker.image.topics["pairs"].partitions[0].isr)
+    assert rig.replica(follower, "pairs").high_watermark == 1
+    assert topic_lag(broker, "g", "pairs", committed).elsewhere == [(0, 1)]
 
 
 def test_offsets_of_a_deleted_topic_add_no_group_lag(grouped):
