@@ -130,19 +130,20 @@ def watch_brokers(g: "Globals", interval_ms: int, count: int | None, *, unfold: 
     admin = g.admin()
     before: dict[TopicPartition, int] = {}
     before_at = 0.0
-    for _ in refreshes(g, interval_ms, count):
-        metadata = admin.metadata()
-        led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
-        ends = _ends(admin, list(led))
-        now = time.monotonic()
-        rows = broker_rows(admin, sizes=False)
-        for row in rows:
-            grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
-            row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
-        folded = rows if unfold or not g.out.for_people else fold(rows)
-        flat = ("id", "address", "leaders", "records_per_s")
-        show_refresh(g, folded, columns(g, folded, "records_per_s"), ("leaders_skew_percent",), flat)
-        before, before_at = ends, now
+    for refresh in refreshes(g, interval_ms, count):
+        with refresh:
+            metadata = admin.metadata()
+            led = {partition: leader for topic in metadata.topics.values() for partition, leader in topic.led.items()}
+            ends = _ends(admin, list(led))
+            now = time.monotonic()
+            rows = broker_rows(admin, sizes=False)
+            for row in rows:
+                grown = sum(ends[each] - before.get(each, ends[each]) for each in ends if led[each] == row["id"])
+                row["records_per_s"] = round(grown / (now - before_at)) if before and ends else None
+            folded = rows if unfold or not g.out.for_people else fold(rows)
+            flat = ("id", "address", "leaders", "records_per_s")
+            show_refresh(g, folded, columns(g, folded, "records_per_s"), ("leaders_skew_percent",), flat)
+            before, before_at = ends, now
 
 
 def _ends(admin: "Admin", partitions: list[TopicPartition]) -> dict[TopicPartition, int]:

@@ -493,20 +493,23 @@ def watch(
     interval_ms = parse_duration_ms(interval, bare_unit="s")
     before: dict[str, dict[TopicPartition, Offset]] | None = None
     before_at = 0.0
-    for _ in refreshes(g, interval_ms, count):
-        found = _watched(g, names or (), must_be_there=before is None)
-        committed = {
-            group.group_id: {each.partition: each.committed for each in group.partitions if each.committed is not None}
-            for group, _ in found
-        }
-        now = time.monotonic()
-        rows = []
-        for group, has_lag in found:
-            grown = None if before is None else _growth(before.get(group.group_id, {}), committed[group.group_id])
-            rate = None if grown is None else round(grown / (now - before_at))
-            rows.append({**list_row(group, with_lag=has_lag), "records_per_s": rate})
-        show_refresh(g, rows, WATCH_COLUMNS, WATCH_WIDE, (*WATCH_COLUMNS, *WATCH_WIDE))
-        before, before_at = committed, now
+    for refresh in refreshes(g, interval_ms, count):
+        with refresh:
+            found = _watched(g, names or (), must_be_there=before is None)
+            committed = {
+                group.group_id: {
+                    each.partition: each.committed for each in group.partitions if each.committed is not None
+                }
+                for group, _ in found
+            }
+            now = time.monotonic()
+            rows = []
+            for group, has_lag in found:
+                grown = None if before is None else _growth(before.get(group.group_id, {}), committed[group.group_id])
+                rate = None if grown is None else round(grown / (now - before_at))
+                rows.append({**list_row(group, with_lag=has_lag), "records_per_s": rate})
+            show_refresh(g, rows, WATCH_COLUMNS, WATCH_WIDE, (*WATCH_COLUMNS, *WATCH_WIDE))
+            before, before_at = committed, now
 
 
 def _growth(before: Mapping[TopicPartition, Offset], now: Mapping[TopicPartition, Offset]) -> int | None:

@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
-from yak.commands.live_table import refreshes
+from yak.commands.live_table import CLEAR_BELOW, CLEAR_LINE, HOME, refreshes
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import PartitionFilter, argument
@@ -14,7 +14,6 @@ from yak.commands.shell_completion import complete_topic
 from yak.commands.units import format_time, parse_duration_ms
 from yak.errors import Unreachable, UsageError
 from yak.ids import INTERNAL_TOPICS
-from yak.plain_text import one_line
 from yak.view.broker_state import SeenState
 from yak.view.formats import counted
 from yak.view.partition_replicas import NO_ANSWER, NO_LEADER, PartitionReplicas
@@ -216,7 +215,7 @@ def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-HOME, CLEAR_LINE, CLEAR_BELOW, CLEAR_SCREEN = "\x1b[H", "\x1b[K", "\x1b[J", "\x1b[2J"
+CLEAR_SCREEN = "\x1b[2J"
 
 
 class Watch:
@@ -228,22 +227,15 @@ class Watch:
         self._chosen = chosen
         self._max_lag = max_lag
         self._before: dict[tuple[str, int], PartitionReplicas] = {}
-        self._lost = ""
 
     def run(self, interval_ms: int, count: int | None) -> None:
         """Read every `interval_ms`. Raises YakError when the first read fails."""
         in_place = self._g.out.for_people and self._g.out.draws_in_place
         if in_place:
             self._g.out.stdout.write(HOME + CLEAR_SCREEN)
-        for number, _ in enumerate(refreshes(self._g, interval_ms, count)):
-            try:
+        for refresh in refreshes(self._g, interval_ms, count):
+            with refresh:
                 found = self._read()
-            except Unreachable as error:
-                if not number:
-                    raise
-                self._print_unreachable(error, in_place=in_place)
-            else:
-                self._lost = ""
                 if in_place:
                     self._draw(found)
                 else:
@@ -286,14 +278,6 @@ class Watch:
                 if key not in partitions:
                     out.line(f"{now}  {each.name}  no longer listed")
         self._before = partitions
-
-    def _print_unreachable(self, error: Unreachable, *, in_place: bool) -> None:
-        """Without a terminal, warn once per outage. On a terminal the table stays, with the error above it."""
-        if in_place:
-            self._g.out.stdout.write(HOME + one_line(f"{self._now()}   {error.message}: {error.why}") + CLEAR_LINE)
-        elif not self._lost:
-            self._g.out.warn(f"{self._now()}  {error.message}: {error.why}")
-        self._lost = error.message
 
 
 def fitted(above: "Sequence[Line]", table: "Sequence[Line]", below: "Sequence[Line]", *, rows: int) -> "list[Line]":

@@ -12,7 +12,7 @@ from yak.client.groups.partition_syntax import parse_partitions, partitions_text
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
 from yak.commands import groups, live_table
 from yak.commands.groups import chosen, rewrite
-from yak.errors import UsageError, YakError
+from yak.errors import Unreachable, UsageError, YakError
 from yak.ids import TopicPartition
 from yak.view.groups import Group, Member
 
@@ -193,6 +193,22 @@ def test_watched_groups_have_the_rate_at_which_their_committed_offsets_grow(yak,
     rows = list(csv.DictReader(ran.out.splitlines()))
     assert [row["group"] for row in rows] == ["audit", "joining"] * 2, "one header"
     assert [row["records_per_s"] for row in rows] == ["", "", "10", ""]
+
+
+def test_watch_of_groups_goes_on_while_no_broker_answers(yak, world, monkeypatch):
+    answers = iter([[], Unreachable("unreachable", "no broker answered", why="refused"), Unreachable("x", "x"), []])
+
+    def watched(*_args, **_named):
+        answer = next(answers)
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(groups, "_watched", watched)
+    ran = yak("groups", "watch", "-n", "4", "--interval", "0")
+    assert ran.code == 0, ran.err
+    assert len(ran.out.splitlines()) == 2
+    assert [line.partition("Z  ")[2] for line in ran.err.splitlines()] == ["no broker answered: refused"]
 
 
 def test_watching_a_group_that_is_not_there_is_refused(yak, world):
