@@ -134,7 +134,7 @@ def require_kafka(servers: str, *, budget_s: float = BUDGET_S) -> str:
                 return address
         strange = next((each for each in last if each.outcome in ("tls", "other", "closed", "silent")), None)
         if strange is not None:
-            raise _wrong_protocol(strange)
+            raise wrong_protocol(strange)
         if time.monotonic() + PAUSE_S >= deadline or all(each.outcome == "unresolved" for each in last):
             break
         time.sleep(PAUSE_S)
@@ -170,7 +170,8 @@ def _remedies(addresses: list[str]) -> tuple[str, ...]:
     return found if all(is_loopback(split_address(each)[0]) for each in addresses) else found[1:]
 
 
-def _wrong_protocol(found: Probe) -> Unreachable:
+def wrong_protocol(found: Probe) -> Unreachable:
+    """The error for an address at which something listens that does not answer as Kafka."""
     if found.outcome == "tls":
         settings = "yak config show --origin   shows the TLS settings and where they come from"
         more = f"yak doctor -b {found.address}"
@@ -178,9 +179,11 @@ def _wrong_protocol(found: Probe) -> Unreachable:
     host, port = split_address(found.address)
     usual = f"use the broker's port, usually -b {host}:9092"
     taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"
-    if found.outcome == "silent":
+    if found.outcome in ("silent", "timeout"):
         message = f"{found.address} does not answer as Kafka"
-        helps = ("yak up --status          shows paused brokers",) if is_loopback(host) else ()
+        helps = (
+            "yak up --status          shows paused brokers" if is_loopback(host) else "read the broker's log there",
+        )
     else:
         message, helps = f"what answers at {found.address} is not Kafka", ()
     return Unreachable("wrong-protocol", message, why=found.detail, try_=(*helps, taken if port == 9092 else usual))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from yak.client.reach import advertise_flag, probe, remedies_of_advertised, split_address
+from yak.client.reach import advertise_flag, probe, remedies_of_advertised, split_address, wrong_protocol
 from yak.client.security import explain_tls, in_force
 from yak.config.listeners import Listeners, is_loopback, without_authentication
 from yak.errors import YakError
@@ -162,12 +162,8 @@ def _check_address(address: str, timeout_s: float) -> tuple[list[Finding], bool]
             return findings, False
     answer = probe(address, timeout_s)
     if answer.outcome != "kafka":
-        is_silent, hint = answer.outcome == "silent", f"use the broker's port, usually {host}:9092"
-        if is_silent:
-            hint = "yak up --status shows paused brokers" if is_loopback(host) else "read the log of the broker there"
-        elif port == 9092:
-            hint = "another program has the usual port; yak up --status says where the broker listens"
-        detail = f"{address} {'does not answer as Kafka' if is_silent else 'is not a Kafka broker'}: {answer.detail}"
+        wrong = wrong_protocol(answer)
+        detail, hint = f"{wrong.message}: {wrong.why}", " ".join(wrong.try_[0].split())
         return [*findings, Finding("protocol", "FAIL", detail, hint)], False
     return [*findings, Finding("protocol", "ok", f"{address} answers ApiVersions")], True
 
