@@ -10,9 +10,9 @@ Denials are among the events that clients can provoke, which the log writes a li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from yak.acls.bindings import Operation, PatternType, Permission, ResourceType
 from yak.broker.authorization import AUTHORIZATION_ERRORS
@@ -27,18 +27,8 @@ _LENGTH_MAX: Final = 300
 _NONE: Final = ErrorCode.none
 Result: TypeAlias = tuple[str, int]
 """What was to be changed, and the error code of its answer."""
-
-
-class AnsweredRequest(Protocol):
-    """A request that has an answer."""
-
-    @property
-    def api_key(self) -> int:
-        """Its API."""
-
-    @property
-    def request(self) -> Any:
-        """kio's dataclass."""
+ResultsOf: TypeAlias = Callable[[Any, Fields], Iterator[Result]]
+"""The results of one API's request (kio's) and answer."""
 
 
 class Audit:
@@ -51,17 +41,17 @@ class Audit:
         """Log the results of a request, if it changes the cluster."""
         connection = call.connection
         if call.api_key in AUDITED and connection.proven is None:
-            for notice in self.notices(call, fields, connection.principal, connection.host):
+            for notice in self.notices(call.api_key, call.request, fields, connection.principal, connection.host):
                 self._emit(notice)
 
-    def notices(self, call: AnsweredRequest, fields: Fields, principal: str, host: str) -> Iterator[Notice]:
-        """The events of an answer to a request of this principal; none if the request changes nothing."""
-        results_of = AUDITED.get(call.api_key)
+    def notices(self, api_key: int, request: Any, fields: Fields, principal: str, host: str) -> Iterator[Notice]:
+        """The events of an answer to a request (kio's) of this principal; none if the request changes nothing."""
+        results_of = AUDITED.get(api_key)
         if results_of is None:
             return
-        is_dry_run = getattr(call.request, "validate_only", False) or getattr(call.request, "dry_run", False)
+        is_dry_run = getattr(request, "validate_only", False) or getattr(request, "dry_run", False)
         by_code: dict[int, list[str]] = {}
-        for what, code in results_of(call, fields):
+        for what, code in results_of(request, fields):
             by_code.setdefault(code, []).append(what)
         for code, resources in by_code.items():
             found: tuple[Literal["done", "denied", "failed"], dict[str, object]] = "done", {}
@@ -72,7 +62,7 @@ class Audit:
             elif is_dry_run:
                 continue
             result, more = found
-            yield self._notice(call.api_key, principal, host, result, resources, **more)
+            yield self._notice(api_key, principal, host, result, resources, **more)
 
     def denied(self, call: Call, operation: Operation, kind: ResourceType, name: str) -> None:
         """Log a denied operation of a request whose results are not logged."""
@@ -107,22 +97,20 @@ class Audit:
 # ------------------------------------------------------------------------------------- the results of each API's answer
 
 
-def _named(items: str, name: str, kind: str) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
+def _named(items: str, name: str, kind: str) -> ResultsOf:
     """The results of an answer that has a list of resources of one kind."""
 
-    def results(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+    def results(_request: Any, fields: Fields) -> Iterator[Result]:
         for item in fields[items]:
             yield f"{kind} {item[name]}", item["error_code"]
 
     return results
 
 
-def _partitions(
-    topics: str, partitions: str, topic_name: str = "name", index: str = "partition_index"
-) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
+def _partitions(topics: str, partitions: str, topic_name: str = "name", index: str = "partition_index") -> ResultsOf:
     """The results of an answer that has partitions by topic."""
 
-    def results(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+    def results(_request: Any, fields: Fields) -> Iterator[Result]:
         for topic in fields[topics]:
             for each in topic[partitions]:
                 yield f"partition {topic[topic_name]}-{each[index]}", each["error_code"]
@@ -132,11 +120,11 @@ def _partitions(
     return results
 
 
-def _whole(describe: Callable[[Any], str]) -> Callable[[AnsweredRequest, Fields], Iterator[Result]]:
+def _whole(describe: Callable[[Any], str]) -> ResultsOf:
     """The result of an answer with one error code."""
 
-    def results(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
-        yield describe(call.request), fields["error_code"]
+    def results(request: Any, fields: Fields) -> Iterator[Result]:
+        yield describe(request), fields["error_code"]
 
     return results
 
@@ -144,23 +132,23 @@ def _whole(describe: Callable[[Any], str]) -> Callable[[AnsweredRequest, Fields]
 _CONFIG_RESOURCES: Final = {2: "topic", 4: "broker", 8: "broker logger", 16: "client metrics", 32: "group"}
 
 
-def _configs(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+def _configs(request: Any, fields: Fields) -> Iterator[Result]:
     """The names of changed configs; a value may be a secret."""
-    for item, answer in zip(call.request.resources, fields["responses"], strict=True):
+    for item, answer in zip(request.resources, fields["responses"], strict=True):
         kind = _CONFIG_RESOURCES.get(item.resource_type, f"resource type {item.resource_type}")
         names = " ".join(config.name[:_LENGTH_MAX] for config in item.configs[:_RESOURCES_MAX])
         yield f"{kind} {item.resource_name or 'default'}: {names}", answer["error_code"]
 
 
-def _quotas(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
-    for item, answer in zip(call.request.entries, fields["entries"], strict=True):
+def _quotas(request: Any, fields: Fields) -> Iterator[Result]:
+    for item, answer in zip(request.entries, fields["entries"], strict=True):
         entity = ",".join(f"{part.entity_type}={part.entity_name or '<default>'}" for part in item.entity)
         changes = " ".join(f"{op.key}={'none' if op.remove else op.value}" for op in item.ops[:_RESOURCES_MAX])
         yield f"quotas of {entity}: {changes}", answer["error_code"]
 
 
-def _deleted_offsets(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
-    group = call.request.group_id
+def _deleted_offsets(request: Any, fields: Fields) -> Iterator[Result]:
+    group = request.group_id
     if fields["error_code"]:
         yield f"offsets of group {group}", fields["error_code"]
     for topic in fields["topics"]:
@@ -168,12 +156,12 @@ def _deleted_offsets(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
             yield f"offset of group {group} in {topic['name']}-{each['partition_index']}", each["error_code"]
 
 
-def _deleted_topics(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+def _deleted_topics(_request: Any, fields: Fields) -> Iterator[Result]:
     for answer in fields["responses"]:
         yield f"topic {answer['name'] or answer['topic_id']}", answer["error_code"]
 
 
-def _markers(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+def _markers(_request: Any, fields: Fields) -> Iterator[Result]:
     for marker in fields["markers"]:
         for topic in marker["topics"]:
             for each in topic["partitions"]:
@@ -196,15 +184,15 @@ def _code_name(codes: type[IntEnum], code: int) -> str:
     return next((known.name for known in codes if known == code), str(code))
 
 
-def _created_acls(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
-    for item, answer in zip(call.request.creations, fields["results"], strict=True):
+def _created_acls(request: Any, fields: Fields) -> Iterator[Result]:
+    for item, answer in zip(request.creations, fields["results"], strict=True):
         pattern = item.resource_type, item.resource_pattern_type, item.resource_name
         entry = item.principal, item.host, item.operation, item.permission_type
         yield _acl(pattern, entry), answer["error_code"]
 
 
-def _deleted_acls(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
-    for item, answer in zip(call.request.filters, fields["filter_results"], strict=True):
+def _deleted_acls(request: Any, fields: Fields) -> Iterator[Result]:
+    for item, answer in zip(request.filters, fields["filter_results"], strict=True):
         if answer["error_code"]:
             pattern = item.resource_type_filter, item.pattern_type_filter, item.resource_name_filter or "*"
             entry = item.principal_filter or "*", item.host_filter or "*", item.operation, item.permission_type
@@ -215,12 +203,12 @@ def _deleted_acls(call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
             yield _acl(pattern, entry), each["error_code"]
 
 
-def _created_token(_call: AnsweredRequest, fields: Fields) -> Iterator[Result]:
+def _created_token(_request: Any, fields: Fields) -> Iterator[Result]:
     owner = f"{fields['principal_type']}:{fields['principal_name']}"
     yield f"delegation token {fields['token_id']} of {owner}".replace("  ", " "), fields["error_code"]
 
 
-AUDITED: Final[Mapping[int, Callable[[AnsweredRequest, Fields], Iterable[Result]]]] = {
+AUDITED: Final[Mapping[int, ResultsOf]] = {
     19: _named("topics", "name", "topic"),  # CreateTopics
     20: _deleted_topics,
     21: _partitions("topics", "partitions"),  # DeleteRecords

@@ -12,7 +12,7 @@ import ssl
 import struct
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import trio
 
@@ -106,8 +106,8 @@ class BrokerClient:
         """Log a change that another broker made for the caller: it knows the request as one of this broker, and logs none."""
         header = read_request_header(memoryview(frame))
         request = decode_request(header.api_key, header.api_version, memoryview(frame), header.body_offset)
-        call, caller = _SentRequest(header.api_key, request), CALLER.get()
-        for notice in self._broker.audit.notices(call, forwarded_fields(answer), caller.principal, caller.host):
+        fields, caller = forwarded_fields(answer), CALLER.get()
+        for notice in self._broker.audit.notices(header.api_key, request, fields, caller.principal, caller.host):
             if notice.is_provoked:
                 self._rate_limit.write(notice.level, notice.event, dict(notice.fields))
             else:
@@ -142,13 +142,6 @@ class BrokerClient:
             raise RemoteLost("it is not registered")
         address = info.endpoint_for(self._broker.identity.inter_broker)
         return await self._remote.exchange(address, frame, has_answer=has_answer)
-
-
-class _SentRequest(NamedTuple):
-    """A request to another broker."""
-
-    api_key: int
-    request: Any
 
 
 def _unreachable(message: str) -> Problem:
