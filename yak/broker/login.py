@@ -10,7 +10,6 @@ the answers, and a failed login gets none (SaslServerAuthenticator.handleSaslTok
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -25,6 +24,7 @@ from yak.core.events import LoggedIn, MuteConnection, Notice, OwnUsersChanged, U
 from yak.errors import ErrorCode, LoginRefused
 from yak.limits import LOGIN_MS_MAX
 from yak.ports.disk import Disk
+from yak.protocol.codec import framed
 from yak.protocol.versions import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from yak.security import principal_of
 from yak.security.oauth_messages import ERROR_SEEN, INVALID_TOKEN, OAUTHBEARER, TokenMessage, encode_error
@@ -53,7 +53,6 @@ the login at once: a client with a token of less than a second begins it that ea
 """
 _FRAMED_VERSION: Final = 1
 """Before v1 of SaslHandshake, the tokens have no Kafka header (KIP-152)."""
-_LENGTH: Final = struct.Struct(">i")
 
 
 class LoginState(Enum):
@@ -426,7 +425,7 @@ _LOGGED_USER_MAX: Final = 100
 
 def _answer(login: Login, token: bytes, *, lifetime_ms: int = 0) -> Now | Encoded:
     if login.is_bare:
-        return [_LENGTH.pack(len(token)) + token]
+        return [framed(token)]
     fields = {"error_code": ErrorCode.none, "error_message": None, "auth_bytes": token}
     return Now(fields | {"session_lifetime": lifetime_ms})
 

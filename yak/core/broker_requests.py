@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import struct
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from yak.cluster.records import BrokerState
 from yak.core.broker_channel import ANSWER_MS_MAX, BrokerChannel, ChannelEvents
@@ -13,9 +12,8 @@ from yak.core.context import Context
 from yak.core.peers import CLIENT_ID, Address, Peers
 from yak.errors import ProtocolViolation
 from yak.ids import NodeId
-from yak.protocol.codec import decode_response, encode_request
+from yak.protocol.codec import decode_response, encode_request, framed
 
-_LENGTH: Final = struct.Struct(">i")
 Api: TypeAlias = tuple[int, int]
 """API key and version."""
 Then: TypeAlias = Callable[[Any], None]
@@ -72,7 +70,7 @@ class BrokerRequests:
             api, fields, then = self._queued.popleft()
             self._in_flight.append((api, then))
             frame = encode_request(*api, self.channel.next_correlation_id, CLIENT_ID, fields)
-            self.channel.send(_LENGTH.pack(len(frame)) + frame)
+            self.channel.send(framed(frame))
 
     def on_answer(self, frame: memoryview) -> None:
         """Pass the oldest request its answer."""

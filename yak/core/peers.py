@@ -9,7 +9,6 @@ the other broker's proof is checked. So the proof costs one round trip.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -22,14 +21,13 @@ from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, PeerId
 from yak.ports.disk import Part
 from yak.ports.random_source import RandomSource
-from yak.protocol.codec import decode_response, encode_request
+from yak.protocol.codec import decode_response, encode_request, framed
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, ClusterSecret, Exchange, Hello, Incarnation
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 CLIENT_ID: Final = "yak-peer"
 _HANDSHAKE_VERSION: Final = 1
 _AUTHENTICATE_VERSION: Final = 1
-_LENGTH: Final = struct.Struct(">i")
 
 
 class Address(Protocol):
@@ -236,5 +234,4 @@ class Peers:
 
 
 def _framed(api_key: int, version: int, fields: dict[str, object]) -> bytes:
-    request = encode_request(api_key, version, 0, CLIENT_ID, fields)
-    return _LENGTH.pack(len(request)) + request
+    return framed(encode_request(api_key, version, 0, CLIENT_ID, fields))

@@ -212,6 +212,11 @@ def encode_request(
     return bytes(out)
 
 
+def framed(message: bytes) -> bytes:
+    """The message behind its length, as it is sent."""
+    return _LENGTH.pack(len(message)) + message
+
+
 def decode_response(api_key: int, api_version: int, frame: bytes) -> Any:
     """kio's object of a response without its length prefix. Raises ProtocolViolation."""
     entity = _response_class(api_key, api_version)

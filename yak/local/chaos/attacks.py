@@ -20,7 +20,7 @@ from typing import Any, Final
 from yak.client.reach import split_address
 from yak.errors import UsageError
 from yak.limits import PARTITIONS_PER_REQUEST_MAX, REQUEST_ELEMENTS_MAX
-from yak.protocol.codec import encode_request
+from yak.protocol.codec import encode_request, framed
 from yak.protocol.record_batch import HEADER_BYTES, compute_crc
 from yak.protocol.record_writer import build_batch
 
@@ -93,8 +93,7 @@ class Attack:
 
 def frame(api_key: int, version: int, fields: Mapping[str, object], client_id: str = _CLIENT_ID) -> bytes:
     """A request with its length prefix."""
-    request = encode_request(api_key, version, 1, client_id, fields)
-    return _LENGTH.pack(len(request)) + request
+    return framed(encode_request(api_key, version, 1, client_id, fields))
 
 
 def run_attack(attack: Attack, target: Target, seconds: float) -> int:

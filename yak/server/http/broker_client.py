@@ -25,7 +25,7 @@ from yak.core.peers import CLIENT_ID as PEERS_CLIENT_ID
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.ids import NodeId
 from yak.limits import REQUEST_BYTES_MAX
-from yak.protocol.codec import decode_request, decode_response, encode_request
+from yak.protocol.codec import decode_request, decode_response, encode_request, framed
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, Exchange, Hello
 from yak.protocol.request_header import read_request_header
 from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
@@ -165,7 +165,7 @@ class RemoteBrokers:
         """Send one request without its length prefix; returns the response, also without. Raises RemoteLost."""
         stream = await self._take(address)
         try:
-            await stream.send_all(_LENGTH.pack(len(frame)) + frame)
+            await stream.send_all(framed(frame))
             answer = await receive_frame(stream) if has_answer else b""
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             await trio.aclose_forcefully(stream)
@@ -305,8 +305,7 @@ async def _authenticate(broker: Broker, stream: Stream, address: tuple[str, int]
 
 
 async def _ask(stream: Stream, api_key: int, fields: dict[str, object]) -> Any:
-    request = encode_request(api_key, _VERSION, 0, PEERS_CLIENT_ID, fields)
-    await stream.send_all(_LENGTH.pack(len(request)) + request)
+    await stream.send_all(framed(encode_request(api_key, _VERSION, 0, PEERS_CLIENT_ID, fields)))
     answer = decode_response(api_key, _VERSION, await receive_frame(stream))
     if answer.error_code != ErrorCode.none:
         raise ProtocolViolation("the other broker rejected this broker's authentication")
