@@ -117,8 +117,7 @@ class _Creating:
         directory = self._emptiest()
         try:
             path = f"{directory}/{planned.new[0]}"
-            if self._disk.exists(path):
-                self._set_stray(planned, directory)
+            self._set_stray(planned, directory)
             folder = self._create_folder(planned, directory, path)
             # a mark that outlived this would hide a later loss of the log
             for marked in self._counts if planned.is_marked else ():
@@ -152,6 +151,7 @@ class _Creating:
         return CreatedFolder(directory, path, segment, is_checkpointed)
 
     def _set_stray(self, planned: PlannedLog, directory: str) -> None:
+        """Rename the folder that is in the way, if there is one."""
         topic_partition = planned.new[0]
         path, aside = f"{directory}/{topic_partition}", f"{directory}/{planned.stray_name}"
         with directory_failure(directory):
