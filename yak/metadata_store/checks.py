@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.limits import STORE_CALL_PARTITIONS_MAX
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 MIN_ISR = "min.insync.replicas"
 Value = dict[str, Any]
+ItemResult: TypeAlias = tuple[str, dict[str, Any] | None]
+"""The code of one item of a call, and its change to record, if any."""
 
 
 class RefusedCall(Exception):
@@ -138,12 +140,9 @@ def change_each(
     state: StoreState,
     a: Mapping[str, Any],
     now_ms: int,
-    change: Callable[[dict[str, Any], dict[str, Any]], tuple[str, dict[str, Any] | None]],
+    change: Callable[[dict[str, Any], dict[str, Any]], ItemResult],
 ) -> Value:
-    """Change the partitions of a call one by one; `codes` has each result.
-
-    `change` gets an item of the call and its partition, and returns the code and the change to record, if any.
-    """
+    """Change the partitions of a call one by one; `codes` has each result. `change` gets an item and its partition."""
     check_size(a)
     codes, changes = [], []
     for item in a["partitions"]:

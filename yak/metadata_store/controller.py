@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
+    ItemResult,
     RefusedCall,
     Value,
     change_broker,
@@ -161,8 +162,7 @@ def elect(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     return change_each(state, a, now_ms, partial(_elect, state))
 
 
-def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """The item's code, and the change to record."""
+def _elect(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> ItemResult:
     if partition["partition_epoch"] != item["partition_epoch"]:
         return "INVALID_UPDATE_VERSION", None
     leader = item["leader"]

@@ -4,10 +4,12 @@ leaders report high watermarks."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
+    ItemResult,
     RefusedCall,
     Value,
     append_changes,
@@ -87,27 +89,21 @@ def leave_isr(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     The last member of the ISR stays, unless an eligible follower that it names (`yields_to`) may lead in its place.
     """
     check_broker(state, a)
-
-    def leave(item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        code, has_changed = _leave(state, a["node_id"], item, partition)
-        return code, change_of(item["topic_id"], partition) if has_changed else None
-
-    return change_each(state, a, now_ms, leave)
+    return change_each(state, a, now_ms, partial(_leave, state, a["node_id"]))
 
 
-def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
+def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: dict[str, Any]) -> ItemResult:
     isr, elr = parse_isr(partition["isr"]), parse_isr(partition["elr"])
     is_member = has_node(isr, node_id)
-    if not is_member and not has_node(elr, node_id):
-        if item["lost"]:
-            _void_changes_under_way(partition)
-        return "OK", item["lost"]
     if not is_member and not item["lost"]:
-        return "OK", False
+        return "OK", None
+    if not is_member and not has_node(elr, node_id):
+        _void_changes_under_way(partition)
+        return "OK", change_of(item["topic_id"], partition)
     rest = _without(isr, node_id)
     if _is_last(state, node_id, (isr, elr), is_lost=item["lost"]):
         has_yielded = is_member and not item["lost"] and _yield_to(state, item, partition, elr)
-        return ("OK", True) if has_yielded else ("LAST_MEMBER", False)
+        return ("OK", change_of(item["topic_id"], partition)) if has_yielded else ("LAST_MEMBER", None)
     eligible = partition["elr"]
     if is_member:
         eligible = next_elr(state, partition, rest, minimum_for_elr(state, item, partition))
@@ -118,7 +114,7 @@ def _leave(state: StoreState, node_id: int, item: Mapping[str, Any], partition: 
     if partition["leader"] == node_id:
         partition["leader"] = -1
         partition["leader_epoch"] += 1
-    return "OK", True
+    return "OK", change_of(item["topic_id"], partition)
 
 
 def _yield_to(

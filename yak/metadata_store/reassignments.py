@@ -7,10 +7,12 @@ both kinds. It is complete once every target replica is in the ISR.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.cluster.payload import IsrMember, format_isr, format_nodes, parse_isr, parse_nodes
 from yak.metadata_store.checks import (
+    ItemResult,
     Value,
     change_each,
     change_of,
@@ -73,29 +75,23 @@ def _take_replicas(partition: dict[str, Any], replicas: tuple[int, ...], leader:
 def alter_replicas(state: StoreState, a: Mapping[str, Any], now_ms: int) -> Value:
     """Begin, replace or cancel reassignments, each by compare and set; `codes` has each result."""
     check_broker(state, a)
-
-    def alter(item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-        code, has_changed = _alter(state, item, partition)
-        return code, change_of(item["topic_id"], partition) if has_changed else None
-
-    return change_each(state, a, now_ms, alter)
+    return change_each(state, a, now_ms, partial(_alter, state))
 
 
-def _alter(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> tuple[str, bool]:
-    """The item's code, and whether anything was changed."""
+def _alter(state: StoreState, item: dict[str, Any], partition: dict[str, Any]) -> ItemResult:
     present, adding = parse_nodes(partition["replicas"]), parse_nodes(partition["adding"])
     removing = parse_nodes(partition["removing"])
     target = None if item["replicas"] is None else parse_nodes(item["replicas"])
     if target is None and not adding and not removing:
-        return "NO_REASSIGNMENT", False
+        return "NO_REASSIGNMENT", None
     aimed_at = tuple(node_id for node_id in present if node_id not in removing)
     if partition["partition_epoch"] != item["partition_epoch"]:
         repeated = partition["partition_epoch"] == item["partition_epoch"] + 1 and target == aimed_at
-        return "OK" if repeated else "INVALID_UPDATE_VERSION", False
+        return "OK" if repeated else "INVALID_UPDATE_VERSION", None
     if target is not None and not _may_hold(state, target):
-        return "INELIGIBLE_BROKER", False
+        return "INELIGIBLE_BROKER", None
     if target == aimed_at:
-        return "OK", False
+        return "OK", None
     old = tuple(node_id for node_id in present if node_id not in adding)
     if target is None:
         new = {"replicas": format_nodes(old), "adding": "", "removing": ""}
@@ -116,7 +112,7 @@ def _may_hold(state: StoreState, target: tuple[int, ...]) -> bool:
 
 def _change_replicas(
     state: StoreState, item: Mapping[str, Any], partition: dict[str, Any], new: dict[str, str]
-) -> tuple[str, bool]:
+) -> ItemResult:
     replicas = parse_nodes(new["replicas"])
     isr = _limited(partition, replicas)
     leader = partition["leader"]
@@ -124,10 +120,10 @@ def _change_replicas(
         # replicas of an earlier target are removed; without a live member left they may be the only ones with some
         # records
         if not any(is_current(state, member, "ACTIVE", "STOPPING") for member in isr):
-            return "INELIGIBLE_REPLICA", False
+            return "INELIGIBLE_REPLICA", None
         stays = _leader_of(state, partition, replicas, isr)
         if stays is None and leader != -1:
-            return "INELIGIBLE_REPLICA", False
+            return "INELIGIBLE_REPLICA", None
         leader = leader if stays is None else stays
     _take_replicas(partition, replicas, leader)
     partition |= new
@@ -135,4 +131,4 @@ def _change_replicas(
     partition |= {"isr": format_isr(isr), "elr": elr, "nonce": ""}
     partition["partition_epoch"] += 1
     complete(state, partition)
-    return "OK", True
+    return "OK", change_of(item["topic_id"], partition)
