@@ -47,3 +47,13 @@ class StoreState:
         if not self.log or offset < self.log[0].offset or offset > self.log[-1].offset:
             return None
         return self.log[offset - self.log[0].offset]
+
+    def records_after(self, offset: int, limit: int) -> list[TailedRecord]:
+        """Records of the metadata log after `offset`, in order; if they were trimmed, the snapshot comes first."""
+        if not self.log:
+            return []
+        first = self.log[0].offset
+        if offset + 1 < first and self.snapshot is not None:
+            return [self.snapshot, *self.records_after(self.snapshot.offset, limit - 1)]
+        start = max(0, offset + 1 - first)
+        return self.log[start : start + limit]

@@ -161,17 +161,6 @@ class StateMachine:
             and arguments["persisted"] >= broker["broker_epoch"]
         )
 
-    def records_after(self, offset: MetadataOffset, limit: int) -> list[TailedRecord]:
-        """Records of the metadata log after `offset`, in order; if they were trimmed, the snapshot comes first."""
-        state = self.state
-        if not state.log:
-            return []
-        first = state.log[0].offset
-        if offset + 1 < first and state.snapshot is not None:
-            return [state.snapshot, *self.records_after(state.snapshot.offset, limit - 1)]
-        start = max(0, offset + 1 - first)
-        return state.log[start : start + limit]
-
 
 def command_batch(request: StoreRequest, facts: VolatileState, now_ms: int) -> bytes:
     """The batch of one command. Times are the leader's: the scripts compare them only with each other."""

@@ -113,7 +113,7 @@ class QuorumStore:
         """Report new records of the metadata log."""
         if self._tail_after is None:
             return
-        records = self._quorum.machine.records_after(self._tail_after, _RECORDS_PER_READ)
+        records = self._quorum.machine.state.records_after(self._tail_after, _RECORDS_PER_READ)
         if not records:
             return
         self._tail_after = records[-1].offset

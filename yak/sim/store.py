@@ -67,15 +67,7 @@ class SimStore:
 
     def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
         """Records after `offset`, in order; if they were trimmed, the snapshot comes first."""
-        state = self.served
-        if not state.log:
-            return []
-        first = state.log[0].offset
-        if offset + 1 < first and state.snapshot is not None:
-            rest = self.records_after(state.snapshot.offset, limit - 1)
-            return [state.snapshot, *rest]
-        start = max(0, offset + 1 - first)
-        return state.log[start : start + limit]
+        return self.served.records_after(offset, limit)
 
     @property
     def served(self) -> StoreState:
@@ -160,7 +152,7 @@ class CommittedStore:
         return self._machine.state
 
     def records_after(self, offset: int, limit: int = RECORDS_A_READ) -> list[TailedRecord]:
-        return self._machine.records_after(offset, limit)
+        return self._machine.state.records_after(offset, limit)
 
     def watch(self, quorum: Quorum, node_id: int) -> None:
         apply = quorum.machine.apply

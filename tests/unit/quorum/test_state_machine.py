@@ -228,9 +228,9 @@ def test_records_after_an_offset_come_in_order():
     leader = Leader()
     for node_id in (1, 2, 3):
         leader.register(node_id)
-    found = leader.machine.records_after(1, 2)
+    found = leader.machine.state.records_after(1, 2)
     assert [record.offset for record in found] == [2, 3]
-    assert leader.machine.records_after(4, 5) == []
+    assert leader.machine.state.records_after(4, 5) == []
 
 
 def test_broker_that_stopped_in_order_is_not_full_any_more():
