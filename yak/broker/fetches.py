@@ -689,7 +689,7 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
         session.delayed_fetch = self
         self._bytes_seen = reading.bytes_count
         for partition in self._fetches.purgatory.advanced:
-            if session in (partition.sessions or ()):
+            if session in partition.sessions:
                 # committed earlier in this turn: it was read, and the turn's end counts it again
                 self._bytes_seen -= partition.committed_bytes - partition.notified_bytes
 
@@ -851,7 +851,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             return at_hand
         found = log.read(offset, size, end, at_least_one=at_least_one)
         if not isinstance(found, PendingRead):
-            recent_reads.keep(log, offset, found, len(partition.replica_sessions or ()) - 1)
+            recent_reads.keep(log, offset, found, len(partition.replica_sessions) - 1)
         return found
 
     def _is_throttled(self, partition: Partition, log: Log) -> bool:

@@ -492,8 +492,6 @@ class ConsumerSessions:
         partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
         if partition is None or item.topic_key not in (partition.topic_id, item.name):
             return  # there is none, or it is another topic's of that name
-        if partition.sessions is None:
-            partition.sessions = {}
         partition.sessions[session] = item
 
     def _add(self, session: ConsumerSession, item: ConsumerItem) -> None:
@@ -504,7 +502,7 @@ class ConsumerSessions:
 
     def _detach(self, session: ConsumerSession, item: ConsumerItem) -> None:
         partition: Partition | None = self._partitions.get((item.name, item.index))  # type: ignore[call-overload]
-        if partition is not None and partition.sessions and partition.sessions.get(session) is item:
+        if partition is not None and partition.sessions.get(session) is item:
             # else the session has it under the id of a later topic of that name
             del partition.sessions[session]
 
@@ -538,7 +536,7 @@ class FollowerSessions:
         """Mark the partition for its followers after an append; their fetches are answered at the end of the turn."""
         if not partition.is_watched:
             self._isr_changes.watch(partition)
-        for session, item in (partition.replica_sessions or {}).items():
+        for session, item in partition.replica_sessions.items():
             if not item.waits_for_follower:
                 session.dirty[item] = None
                 if session.delayed_fetch is not None:
@@ -546,7 +544,7 @@ class FollowerSessions:
 
     def watermark_moved(self, partition: Partition) -> None:
         """The high watermark or the log start moved: followers get it within `WATERMARK_WAIT_MS`."""
-        for session, item in (partition.replica_sessions or {}).items():
+        for session, item in partition.replica_sessions.items():
             session.mark_dirty(item)
             if session.delayed_fetch is not None and session not in self._watermark_due:
                 self.delay_watermark(session)
@@ -567,7 +565,7 @@ class FollowerSessions:
 
     def changed(self, partition: Partition) -> None:
         """The leader, its epoch, or the log changed: complete the waiting fetches, which read again."""
-        for session, item in (partition.replica_sessions or {}).items():
+        for session, item in partition.replica_sessions.items():
             session.mark_dirty(item)
             if session.delayed_fetch is not None:
                 self._appended[session] = None
@@ -666,7 +664,7 @@ class FollowerSessions:
         A request to leave may be executed late, when the broker is in sync again. A partition without writes would not
         be named again in the old session.
         """
-        for session in list(partition.replica_sessions or ()):
+        for session in list(partition.replica_sessions):
             state = partition.replica_states.get(session.node_id)
             if state is not None and state.has_left:
                 self._close(session)
@@ -790,12 +788,10 @@ class FollowerSessions:
         self._detach(session, item)
         item.partition = partition
         if partition is not None:
-            if partition.replica_sessions is None:
-                partition.replica_sessions = {}
             partition.replica_sessions[session] = item
 
     def _detach(self, session: FollowerSession, item: FollowerItem) -> None:
-        if item.partition is not None and item.partition.replica_sessions:
+        if item.partition is not None:
             item.partition.replica_sessions.pop(session, None)
         item.partition = None
 

@@ -532,6 +532,6 @@ def _successor(partition: Partition) -> str:
 
     It fetches from this leader, so its log is online.
     """
-    sessions = sorted(partition.replica_sessions or (), key=lambda each: each.node_id)
+    sessions = sorted(partition.replica_sessions, key=lambda each: each.node_id)
     found = [(each.node_id, each.broker_epoch) for each in sessions if each.node_id in partition.elr]
     return format_isr(found[:1])

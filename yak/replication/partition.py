@@ -92,9 +92,9 @@ class Partition:
     waiting_produces_max: int = WAITING_PRODUCES_MIN
     """When there are more, those that timed out are removed."""
     waiting_flushes: deque[WaitingAppend] | None = None
-    sessions: dict[ConsumerSession, ConsumerItem] | None = None
+    sessions: dict[ConsumerSession, ConsumerItem] = field(default_factory=dict)
     """Fetch sessions of consumers, and their waiting fetches without a session: notified of commits."""
-    replica_sessions: dict[FollowerSession, FollowerItem] | None = None
+    replica_sessions: dict[FollowerSession, FollowerItem] = field(default_factory=dict)
     """Fetch sessions of followers: notified of appends."""
     deferred_sequences: DeferredSequences = field(default_factory=DeferredSequences)
     pending_appends: PendingBatches | None = None
@@ -307,7 +307,7 @@ class Partition:
 
     def mark_sessions(self) -> None:
         """Name the partition in the next answers of its consumers' fetch sessions."""
-        for session, item in (self.sessions or {}).items():
+        for session, item in self.sessions.items():
             session.mark_dirty(item)
 
     def complete_waiters(self) -> None:
@@ -341,7 +341,7 @@ class Partition:
                 answer.error_code = error_code
                 answer.base_offset = -1
                 produce.resolve()
-        for session, item in list((self.sessions or {}).items()):
+        for session, item in list(self.sessions.items()):
             session.mark_dirty(item)
             if session.delayed_fetch is not None:
                 session.delayed_fetch.complete()
