@@ -124,7 +124,7 @@ def _behind_broker_config(
 
 
 def describe_default_broker(
-    dynamic_default_broker: Mapping[str, str], names: Collection[str] | None = None
+    dynamic_default_broker: Mapping[str, str], names: Collection[str] | None
 ) -> list[ConfigRow]:
     """The configs that are set for all brokers (the resource without a name), as in Kafka."""
     levels = [(ConfigSource.DYNAMIC_DEFAULT_BROKER, dynamic_default_broker)]
@@ -152,7 +152,7 @@ def describe_group(
 
 
 def describe_inherited(
-    table: Mapping[str, ConfigDef], static_broker: Mapping[str, str], names: Collection[str] | None = None
+    table: Mapping[str, ConfigDef], static_broker: Mapping[str, str], names: Collection[str] | None
 ) -> list[ConfigRow]:
     """The configs of a resource that cannot have its own values: those of the broker, else the defaults."""
     levels = _levels({}, {}, static_broker)

@@ -157,7 +157,7 @@ def parse_listeners(text: str, protocols: Mapping[str, SecurityProtocol]) -> tup
 
 
 def parse_advertised(
-    text: str, protocols: Mapping[str, SecurityProtocol], bound: Sequence[Listener], controllers: Sequence[str] = ()
+    text: str, protocols: Mapping[str, SecurityProtocol], bound: Sequence[Listener], controllers: Sequence[str]
 ) -> tuple[Listener, ...]:
     """Parse `advertised.listeners`, whose names must be listeners of the broker, and leave out those of controllers.
 

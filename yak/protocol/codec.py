@@ -66,7 +66,7 @@ def decode_request(
 
 
 def decode_in_slices(
-    api_key: int, api_version: int, frame: Buffer, offset: int, elements_max: int = REQUEST_ELEMENTS_MAX
+    api_key: int, api_version: int, frame: Buffer, offset: int, elements_max: int
 ) -> Generator[None, None, Any]:
     """`decode_request` that yields between slices, for a request of many elements; it may raise after any yield."""
     if api_key == PRODUCE:

@@ -208,7 +208,7 @@ def fetch_response_in_slices(
     error_code: int,
     session_id: int,
     topics: Sequence[FetchTopicAnswer],
-    node_endpoints: Sequence[NodeEndpoint] = (),
+    node_endpoints: Sequence[NodeEndpoint],
 ) -> Generator[None, None, list[Part]]:
     """`fetch_response` that yields after every `SLICE_ELEMENTS` partitions; the throttle time is 0."""
     flexible, pace = version >= 12, Pace()

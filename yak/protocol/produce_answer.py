@@ -112,8 +112,8 @@ def produce_response_in_slices(
     version: int,
     correlation_id: int,
     topics: Sequence[ProduceTopicAnswer],
-    node_endpoints: Sequence[NodeEndpoint] = (),
-    throttle_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint],
+    throttle_ms: int,
 ) -> Generator[None, None, bytes]:
     """`produce_response` that yields after every `SLICE_ELEMENTS` partitions."""
     flexible, passed = version >= 9, 0

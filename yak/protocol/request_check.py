@@ -19,7 +19,7 @@ from functools import cache
 from typing import Final, TypeAlias
 
 from yak.errors import ProtocolViolation, TooManyElements
-from yak.limits import REPLICAS_PER_ELEMENT, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.limits import REPLICAS_PER_ELEMENT, SLICE_ELEMENTS
 from yak.ports.disk import Buffer
 from yak.protocol.bounded_reads import ENDS_EARLY, expect_end
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
@@ -76,7 +76,7 @@ def check_body(
     entity: EntityClass,
     data: Buffer,
     offset: int,
-    elements_max: int = REQUEST_ELEMENTS_MAX,
+    elements_max: int,
     *,
     replaces_text: bool = False,
 ) -> list[tuple[int, int, bytes]]:

@@ -88,7 +88,7 @@ def test_a_rate_is_described_only_where_it_is_set_and_has_no_default():
 
 
 def test_the_default_of_all_brokers_shows_only_what_is_set():
-    row = one(describe_default_broker({"log.retention.ms": "9"}))
+    row = one(describe_default_broker({"log.retention.ms": "9"}, None))
     assert (row.name, row.value, row.source) == ("log.retention.ms", "9", ConfigSource.DYNAMIC_DEFAULT_BROKER)
 
 

@@ -91,7 +91,7 @@ def test_unknown_tagged_fields_change_nothing(oracle, seed):
             continue
         data = oracle.bytes_with_unknown_tags(entity, rng)
         expected = oracle.kio_entity(type(entity), oracle.kio_bytes(entity))
-        edited = apply_edits(view(data), 0, check_body(type(entity), view(data), 0))
+        edited = apply_edits(view(data), 0, check_body(type(entity), view(data), 0, REQUEST_ELEMENTS_MAX))
         assert oracle.kio_entity(type(entity), edited) == expected, (key, version)
         found = decode_request(key, version, view(data), 0)
         assert same(found, expected) if key in (PRODUCE, FETCH) else found == expected, (key, version)
@@ -202,7 +202,7 @@ def test_string_that_is_too_long_with_its_bytes_replaced_is_a_protocol_violation
 
 
 def _decoded_in_slices(key, version, body):
-    slices = decode_in_slices(key, version, view(body), 0)
+    slices = decode_in_slices(key, version, view(body), 0, REQUEST_ELEMENTS_MAX)
     while True:
         try:
             next(slices)

@@ -221,8 +221,8 @@ def make_http_server(
     options: "ServeOptions",
     http_port: int,
     limits: HttpLimits,
-    tls: "ListenerTls | None" = None,
-    inter_broker_tls: "ListenerTls | None" = None,
+    tls: "ListenerTls | None",
+    inter_broker_tls: "ListenerTls | None",
 ) -> HttpServer:
     """Listen; the caller runs `run` as a task. Raises UsageError if the port is in use after all."""
     context = Context(

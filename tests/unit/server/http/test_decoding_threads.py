@@ -75,7 +75,7 @@ async def streamed(context):
             if len(data) > 1_000:
                 until_written.cancel()
 
-        await stream.RecordStream(context, {PLACE: 0}, "json").run(write)
+        await stream.RecordStream(context, {PLACE: 0}, "json", stream.ids_of(context, ["t"])).run(write)
 
 
 class Consumer:

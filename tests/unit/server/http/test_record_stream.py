@@ -22,6 +22,7 @@ from yak.server.http.routes.stream import (
     ResumePoint,
     event_id,
     first_positions,
+    ids_of,
     read_event_id,
 )
 from yak.server.http.topic_partitions import LATEST, LIST_OFFSETS
@@ -58,7 +59,7 @@ async def writes(context, positions, seconds=100, takes=None):
             await trio.sleep_forever()
 
     with trio.move_on_after(seconds):
-        await RecordStream(context, positions, "json").run(write)
+        await RecordStream(context, positions, "json", ids_of(context, ["t"])).run(write)
     return written
 
 
@@ -82,7 +83,7 @@ async def test_idle_stream_sends_a_comment(autojump_clock):
         written.append((trio.current_time(), data))
 
     with trio.move_on_after(50):
-        await RecordStream(context, {TopicPartition("t", 0): 7}, "json").run(write)
+        await RecordStream(context, {TopicPartition("t", 0): 7}, "json", ids_of(context, ["t"])).run(write)
     assert re.fullmatch(rb"retry: 2000\nid: t@[\w-]{22}:0=7\n\n", written[0][1])
     assert [data for _, data in written[1:]] == [b": still here\n\n"] * 3
     assert 14 < written[2][0] - written[1][0] < 16
@@ -114,7 +115,7 @@ async def test_recreated_topic_is_another_topic(autojump_clock):
         written.append(data)
         context.broker.image = image_of({"other": [1]})
 
-    await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+    await RecordStream(context, {TopicPartition("t", 0): 0}, "json", ids_of(context, ["t"])).run(write)
     assert written[-1].startswith(b'event: end\ndata: {"error":"unknown-topic-or-partition"')
 
 
@@ -291,7 +292,7 @@ async def moving(monkeypatch, *, decodes_in, writes_in):
     monkeypatch.setattr(stream, "is_quick", lambda _: not decodes_in)
     context = context_of(image_of({"t": [1]}), answer)
     with trio.move_on_after(100):
-        await RecordStream(context, {TopicPartition("t", 0): 0}, "json").run(write)
+        await RecordStream(context, {TopicPartition("t", 0): 0}, "json", ids_of(context, ["t"])).run(write)
     return [int(each) for each in re.findall(rb"id: t@[^:]+:0=(\d+)\ndata", b"".join(written))]
 
 

@@ -160,14 +160,14 @@ class RecordStream:
         context: Context,
         positions: dict[TopicPartition, int],
         form: Form,
-        topic_ids: Mapping[str, UUID] | None = None,
+        topic_ids: Mapping[str, UUID],
     ) -> None:
-        """`topic_ids` are those of the topics from which the positions are; None: those of the present topics."""
+        """`topic_ids` are those of the topics from which the positions are."""
         self._context = context
         self._form = form
         self._sent = positions
         self._fetch_at = dict(positions)
-        self._topic_ids = topic_ids or ids_of(context, dict.fromkeys(place.topic for place in positions))
+        self._topic_ids = topic_ids
         self._image: Image | None = None
         self._pumps: set[NodeId] = set()
         self._pump_ended = trio.Event()
