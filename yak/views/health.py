@@ -134,12 +134,10 @@ class HealthView:
 
 
 class MinIsrs:
-    """`min.insync.replicas` of the topics of one image, resolved once per distinct override."""
+    """`min.insync.replicas` of the topics of the present image, resolved once per distinct override."""
 
-    def __init__(self, broker: Broker, image: Image) -> None:
-        self._dynamic = image.broker_configs.get(broker.node_id, {})
-        self._default = image.default_broker_configs
-        self._static = broker.config.static
+    def __init__(self, broker: Broker) -> None:
+        self._broker_levels = broker.config_levels
         self._known: dict[str | None, int] = {}
 
     def of(self, topic: TopicInfo) -> int:
@@ -148,13 +146,12 @@ class MinIsrs:
         found = self._known.get(value)
         if found is None:
             own = {} if value is None else {_MIN_ISR: value}
-            config = resolve_log_config(own, self._dynamic, self._default, self._static)
-            found = self._known[value] = config.min_insync_replicas
+            found = self._known[value] = resolve_log_config(own, *self._broker_levels).min_insync_replicas
         return found
 
 
 def _count(broker: Broker, image: Image) -> PartitionCounts:
-    min_isrs = MinIsrs(broker, image)
+    min_isrs = MinIsrs(broker)
     found = [(info, min_isrs.of(topic)) for topic in image.topics.values() for info in topic.partitions]
     return PartitionCounts(
         StateCounts.of(Replication.of(info, min_isr) for info, min_isr in found),

@@ -40,7 +40,7 @@ class PartitionFilter:
 def rows(broker: Broker, wanted: PartitionFilter) -> Iterator[Row]:
     """A row per partition of the current image, by topic and number; with offsets where this broker leads."""
     image = broker.image
-    min_isrs = MinIsrs(broker, image)
+    min_isrs = MinIsrs(broker)
     names = sorted(image.topics) if wanted.topic is None else [wanted.topic]
     for topic in (image.topics[name] for name in names if name in image.topics):
         min_isr = min_isrs.of(topic)
@@ -85,7 +85,7 @@ def _known(offset: Offset | None) -> Offset | None:
 def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
     """Everything that this broker knows of one partition; values that only the leader knows are None elsewhere."""
     leads = led(broker, topic, info) is not None
-    found = row(broker, topic, info, MinIsrs(broker, broker.image).of(topic))
+    found = row(broker, topic, info, MinIsrs(broker).of(topic))
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
     log = None if partition is None or partition.topic_id != topic.topic_id else partition.log
     found |= {
