@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from yak.protocol.hot_pieces import append_count
 from yak.protocol.schema_fields import STRUCT_KIND, UNSET, EntityClass, SchemaField, schema_fields
 from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import append_uvarint
@@ -54,7 +55,6 @@ _ZERO_UUID: Final = bytes(16)
 _INT16_MAX: Final = 2**15 - 1
 _EMPTY: Final = {"string": "", "bytes": b"", "records": None, "bool": False, "float64": 0.0, "uuid": None}
 _pack_int16: Final = struct.Struct(">h").pack
-_pack_int32: Final = struct.Struct(">i").pack
 
 
 def struct_writer(entity: EntityClass, path: tuple[str, ...], unknown: UnknownNames) -> Writer:
@@ -195,7 +195,7 @@ def _value_writer(field: SchemaField, flexible: bool, path: tuple[str, ...], unk
     if field.kind == "string":
         return _write_compact_string if flexible else _write_string
     if field.kind in ("bytes", "records"):
-        return _write_compact_bytes if flexible else _write_bytes
+        return _bytes_writer(flexible)
     pack = struct.Struct(">" + _CODES[field.kind]).pack
 
     def write_number(out: bytearray, value: object) -> None:
@@ -228,28 +228,13 @@ def _write_compact_string(out: bytearray, value: str | None) -> None:
     out += encoded
 
 
-def _write_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out += b"\xff\xff\xff\xff"
-        return
-    out += _pack_int32(len(value))
-    out += value
+def _bytes_writer(flexible: bool) -> Writer:
+    def write_bytes(out: bytearray, value: bytes | None) -> None:
+        append_count(out, -1 if value is None else len(value), flexible)
+        if value is not None:
+            out += value
 
-
-def _write_compact_bytes(out: bytearray, value: bytes | None) -> None:
-    if value is None:
-        out.append(0)
-        return
-    append_uvarint(out, len(value) + 1)
-    out += value
-
-
-def _write_count(out: bytearray, count: int, flexible: bool) -> None:
-    """An array's count; -1 is null."""
-    if flexible:
-        append_uvarint(out, count + 1)
-    else:
-        out += _pack_int32(count)
+    return write_bytes
 
 
 def _number_array_writer(code: str, flexible: bool) -> Writer:
@@ -259,10 +244,10 @@ def _number_array_writer(code: str, flexible: bool) -> Writer:
 
     def write_numbers(out: bytearray, values: Any) -> None:
         if values is None:
-            _write_count(out, -1, flexible)
+            append_count(out, -1, flexible)
             return
         count = len(values)
-        _write_count(out, count, flexible)
+        append_count(out, count, flexible)
         try:
             # Replica sets are short; a packer is cached for those lengths only.
             out += packer(count)(*values) if count <= 16 else struct.pack(f">{count}{code}", *values)
@@ -275,13 +260,13 @@ def _number_array_writer(code: str, flexible: bool) -> Writer:
 def _array_writer(write: Writer, flexible: bool) -> Writer:
     def write_array(out: bytearray, values: Any) -> None:
         if values is None:
-            _write_count(out, -1, flexible)
+            append_count(out, -1, flexible)
             return
         if type(values) is EncodedItems:
-            _write_count(out, values.length, flexible)
+            append_count(out, values.length, flexible)
             out += values.data
             return
-        _write_count(out, len(values), flexible)
+        append_count(out, len(values), flexible)
         for value in values:
             write(out, value)
 
