@@ -10,6 +10,7 @@ import http.client
 import time
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 _TIMEOUT_S: Final = 10.0
@@ -54,3 +55,14 @@ def fetch(
             return bytes(body)
     except (http.client.HTTPException, ValueError) as error:
         raise OSError(f"no valid answer: {type(error).__name__}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class WebFetch:
+    """A plan of `yak.broker.token_verifier` to fetch a document; it waits for the network, and leaves the disk alone."""
+
+    url: str
+
+    def run(self, disk: object) -> bytes:  # noqa: ARG002
+        """The document. Raises OSError."""
+        return fetch(self.url)

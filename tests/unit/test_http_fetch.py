@@ -5,8 +5,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from yak.http_fetch import fetch
-from yak.server.jwks_fetch import WebFetch
+from yak.http_fetch import WebFetch, fetch
 from yak.sim.disk import SimDisk
 
 

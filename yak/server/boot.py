@@ -183,7 +183,7 @@ def _fetch_web(config: BrokerConfig) -> Callable[[str], Plan] | None:
     """Makes plans that fetch the keys of OAUTHBEARER; other brokers do not import it."""
     if OAUTHBEARER not in config.sasl_enabled_mechanisms:
         return None
-    from yak.server.jwks_fetch import WebFetch
+    from yak.http_fetch import WebFetch
 
     return WebFetch
 
