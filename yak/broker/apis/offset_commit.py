@@ -97,7 +97,7 @@ def partitions_by_id(broker: Broker, commits: list[Commit]) -> Iterator[TopicIdP
 def check_topics(
     broker: Broker, call: Call, commits: list[Commit], *, by_id: bool, expire_ms: int = NO_EXPIRY
 ) -> Fields:
-    """Add the offsets that can be stored to `places`; returns the answer, with an error for each other.
+    """Add the offsets that can be stored to `commits`; returns the answer, with an error for each other.
 
     Partitions that do not exist for the client come first (KafkaApis.handleOffsetCommitRequest).
     """

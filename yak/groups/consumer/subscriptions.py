@@ -112,7 +112,7 @@ def renew_epoch(draft: Draft, topics: TopicsView, seen: CheckedVersions, *, bump
     """Raise the group's epoch if `bump`, or if the subscribed topics changed.
 
     Raises PeerError(COORDINATOR_NOT_AVAILABLE), which clients retry, when the epoch is the last one. Meanwhile the
-    members' sessions expire and the group is deleted (`leaving.fence`), so that the next join starts a new group.
+    members' sessions expire and the group is deleted (`member_removal.fence`), so that the next join starts a new group.
     """
     state = draft.state
     # a classic group in its first rebalance has generation 0: a member of epoch 0 would have to join again

@@ -63,7 +63,7 @@ class Route:
     tag: str
     guard: Guard = "read"
     operation: Operation | None = None
-    """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access`)."""
+    """The operation that the request is; None: DESCRIBE of reads, ALTER of others (`access_of`)."""
     is_about_cluster: bool = False
     """Whether its answer is about more than the topic in its query, so that it needs rights on the cluster."""
     is_open: bool = False

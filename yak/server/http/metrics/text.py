@@ -26,8 +26,8 @@ class Family:
 
     name: str
     what: str
-    kind: Kind
     """The HELP text; without quotes, backslashes and line breaks."""
+    kind: Kind
 
     def head(self, *, open_metrics: bool) -> str:
         """HELP, TYPE and, if the format has it, UNIT."""
