@@ -13,6 +13,7 @@ from yak.cluster.changes import BeginChange
 from yak.cluster.topic_changes import plan_producer_ids
 from yak.errors import ErrorCode, PeerError
 from yak.ids import ProducerId
+from yak.transactions.transaction import NO_PRODUCER_ID
 
 REFILL_BELOW = 500
 """Ids left when the next block is requested: an outage of the store is shorter than 500 new producers."""
@@ -20,7 +21,6 @@ REFILL_BELOW = 500
 
 Then: TypeAlias = Callable[[ProducerId, PeerError | None], None]
 """Called once, with an id or with the error: COORDINATOR_LOAD_IN_PROGRESS."""
-NO_PRODUCER_ID = -1
 
 
 class ProducerIds:

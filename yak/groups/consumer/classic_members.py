@@ -12,10 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from yak.errors import ErrorCode, PeerError
-from yak.groups.classic.group import Join, Sync
+from yak.groups.classic.group import CONSUMER_PROTOCOL, Join, Sync
 from yak.groups.consumer.checks import known_member
 from yak.groups.consumer.consumer_protocol import (
-    PROTOCOL_TYPE,
     Subscription,
     assignment_bytes,
     read_subscription,
@@ -64,7 +63,7 @@ def joined(member: Member) -> dict[str, Any]:
     return {
         "error_code": ErrorCode.none,
         "generation_id": member.epoch,
-        "protocol_type": PROTOCOL_TYPE,
+        "protocol_type": CONSUMER_PROTOCOL,
         "protocol_name": member.classic.protocols[0][0],
         "leader": "",
         "member_id": member.member_id,
@@ -98,7 +97,7 @@ def sync(state: GroupState, member: Member, request: Sync, topics: TopicsView, n
     """
     classic = _classic_of(member, request.generation)
     chosen, subscription = classic.protocols[0]
-    for named, right in ((request.protocol_type, PROTOCOL_TYPE), (request.protocol, chosen)):
+    for named, right in ((request.protocol_type, CONSUMER_PROTOCOL), (request.protocol, chosen)):
         if named is not None and named != right:
             raise _inconsistent(f"Member {member.member_id} names {named} where the group has {right}.")
     # A member that must revoke partitions has rejoined already; a Heartbeat response makes it rejoin again.
@@ -192,7 +191,7 @@ def _check_protocols(state: GroupState, member_id: str, request: Join) -> None:
         for member in state.members.values()
         if member.classic is not None and member.member_id != member_id
     ]
-    if request.protocol_type != PROTOCOL_TYPE or not names.intersection(*others):
+    if request.protocol_type != CONSUMER_PROTOCOL or not names.intersection(*others):
         raise _inconsistent(f"Member {member_id}'s protocols are not supported.")
 
 

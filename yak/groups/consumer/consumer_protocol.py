@@ -14,7 +14,6 @@ from yak.groups.consumer.partitions import Partitions, by_topic
 from yak.groups.consumer.topics import TopicsView
 from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
 
-PROTOCOL_TYPE = "consumer"
 VERSION_MAX = 3
 NamedPartitions: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from yak.groups.classic.group import CONSUMER_PROTOCOL
 from yak.groups.classic.members import Member as ClassicMember
-from yak.groups.consumer.consumer_protocol import PROTOCOL_TYPE, assignment_bytes, subscription_version
+from yak.groups.consumer.consumer_protocol import assignment_bytes, subscription_version
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.state import GroupState
@@ -40,7 +41,7 @@ def downgraded(
     name = common_protocol(staying)
     assert name is not None, "must_downgrade has checked it"
     members = tuple(_classic(member, name, topics) for member in staying)
-    return ClassicGroup(state.group_id, state.epoch, PROTOCOL_TYPE, name, members, is_rebalancing)
+    return ClassicGroup(state.group_id, state.epoch, CONSUMER_PROTOCOL, name, members, is_rebalancing)
 
 
 def common_protocol(members: Sequence[Member]) -> str | None:

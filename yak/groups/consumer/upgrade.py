@@ -10,14 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from yak.errors import ErrorCode, PeerError
+from yak.groups.classic.group import CONSUMER_PROTOCOL
 from yak.groups.classic.members import Member as ClassicMember
-from yak.groups.consumer.consumer_protocol import (
-    PROTOCOL_TYPE,
-    Subscription,
-    read_assignment,
-    read_subscription,
-    with_ids,
-)
+from yak.groups.consumer.consumer_protocol import Subscription, read_assignment, read_subscription, with_ids
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions
 from yak.groups.consumer.records import ClassicMetadata, GroupValue, Kind, TargetEpochValue, TargetValue, encode
@@ -54,7 +49,7 @@ def upgraded(group: ClassicGroup, topics: TopicsView, settings: ConsumerGroupSet
     """
     if not settings.migration_policy.allows_upgrade:
         raise _refused(group, "because online upgrade is disabled")
-    if group.protocol_type != PROTOCOL_TYPE:
+    if group.protocol_type != CONSUMER_PROTOCOL:
         raise _refused(group, "because the group does not use the consumer embedded protocol")
     if len(group.members) > settings.max_size:
         raise _refused(group, "because the group size exceeds the consumer group maximum size")
