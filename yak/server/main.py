@@ -24,7 +24,7 @@ import trio
 from yak.broker.broker import Broker
 from yak.config.broker_configs import BrokerConfig
 from yak.config.listeners import Listener, bracketed
-from yak.core.events import Event, Refused, StopRequested, StoreConnected, StoreLost, TimerDue
+from yak.core.events import Event, StopRequested, StoreConnected, StoreLost, TimerDue
 from yak.errors import StartRefused, Unreachable, YakError, first_in
 from yak.private_files import replace_file
 from yak.security.oauth_messages import OAUTHBEARER
@@ -193,7 +193,8 @@ class Server:
                 nursery.start_soon(RedisProjection(options.project_redis, broker).run)
         await shell.stopped.wait()
         if shell.refusal is not None:
-            raise _refused(shell.refusal)
+            refused = shell.refusal
+            raise StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
 
     def _bind_http(self) -> list[socket.socket]:
         options = self._options
@@ -463,10 +464,6 @@ def _quorum_waited_for(quorum: "Quorum", *, has_redis: bool) -> str:
     if quorum.leader_id >= 0:
         return f"waiting for the controller: broker {quorum.leader_id} leads the metadata quorum"
     return f"waiting for the metadata quorum: {quorum.role} in epoch {quorum.epoch} of {voters}"
-
-
-def _refused(refused: Refused) -> StartRefused:
-    return StartRefused(refused.code, refused.message, why=refused.why, try_=refused.try_)
 
 
 def _write_ready_file(path: str, ready: dict[str, object]) -> None:

@@ -117,27 +117,24 @@ def denied(
 ) -> Problem:
     """The refusal of a request, which is counted and in the audit log now."""
     broker.authorization.count_denied(operation, kind)
-    fields: dict[str, object] = {
-        "result": "denied",
-        "principal": caller.principal,
-        "host": caller.host,
-        "api": api,
-        "resources": f"{operation.name} {kind.name} {name[:249]}",
-    }
-    rate_limit.write("warning", "audit", fields)
+    resource = f"{operation.name} {kind.name} {name[:249]}"
+    rate_limit.write("warning", "audit", _audited("denied", caller, api, resource))
     return refusal(caller, operation, kind, name)
 
 
 def note_change(caller: "Caller", api: str, resource: str) -> None:
     """Write a change that was no Kafka request to the audit log."""
-    fields: dict[str, object] = {
-        "result": "done",
+    log.write("info", "audit", _audited("done", caller, api, resource))
+
+
+def _audited(result: str, caller: "Caller", api: str, resource: str) -> dict[str, object]:
+    return {
+        "result": result,
         "principal": caller.principal,
         "host": caller.host,
         "api": api,
         "resources": resource,
     }
-    log.write("info", "audit", fields)
 
 
 def refusal(caller: "Caller", operation: Operation, kind: ResourceType, name: str) -> Problem:
