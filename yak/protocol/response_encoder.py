@@ -16,7 +16,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from yak.protocol.hot_pieces import append_count
-from yak.protocol.schema_fields import STRUCT_KIND, UNSET, EntityClass, SchemaField, schema_fields
+from yak.protocol.schema_fields import NUMBER_CODES, STRUCT_KIND, UNSET, EntityClass, SchemaField, schema_fields
 from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import append_uvarint
 from yak.protocol.versions import API_NAMES
@@ -35,22 +35,6 @@ class EncodedItems(NamedTuple):
 UnknownNames: TypeAlias = Callable[[tuple[str, ...], frozenset[str]], None]
 """Called with a structure's path and names that this version lacks; raises TypeError when no version has them."""
 
-_CODES: Final = {
-    "bool": "?",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "error_code": "h",
-    "int32": "i",
-    "uint32": "I",
-    "timedelta_i32": "i",
-    "int64": "q",
-    "uint64": "Q",
-    "timedelta_i64": "q",
-    "datetime_i64": "q",
-    "float64": "d",
-}
 _ZERO_UUID: Final = bytes(16)
 _INT16_MAX: Final = 2**15 - 1
 _EMPTY: Final = {"string": "", "bytes": b"", "records": None, "bool": False, "float64": 0.0, "uuid": None}
@@ -122,7 +106,7 @@ def _field_writers(
 
 
 def _run_writer(run: list[SchemaField]) -> Writer:
-    pack = struct.Struct(">" + "".join(_CODES[field.kind] for field in run)).pack
+    pack = struct.Struct(">" + "".join(NUMBER_CODES[field.kind] for field in run)).pack
     names = [(field.name, _wire_number(natural_default(field))) for field in run]
     if len(names) == 1:
         ((name, default),) = names
@@ -184,7 +168,7 @@ def _value_writer(field: SchemaField, flexible: bool, path: tuple[str, ...], unk
     if field.is_array:
         element = SchemaField(field.name, field.kind, field.struct, False, False, None, UNSET)
         if element.fixed_size is not None and field.kind != "uuid":
-            return _number_array_writer(_CODES[field.kind], flexible)
+            return _number_array_writer(NUMBER_CODES[field.kind], flexible)
         return _array_writer(_value_writer(element, flexible, path, unknown), flexible)
     if field.kind == STRUCT_KIND:
         assert field.struct is not None
@@ -196,7 +180,7 @@ def _value_writer(field: SchemaField, flexible: bool, path: tuple[str, ...], unk
         return _write_compact_string if flexible else _write_string
     if field.kind in ("bytes", "records"):
         return _bytes_writer(flexible)
-    pack = struct.Struct(">" + _CODES[field.kind]).pack
+    pack = struct.Struct(">" + NUMBER_CODES[field.kind]).pack
 
     def write_number(out: bytearray, value: object) -> None:
         out += pack(_wire_number(value))

@@ -8,29 +8,31 @@ import datetime as dt
 import uuid
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
+from struct import calcsize
 from types import NoneType, UnionType
 from typing import Any, Final, TypeAlias, get_args, get_origin
 
 EntityClass: TypeAlias = Any
 """A message class of kio; mypy does not accept classes as dictionary keys."""
 
-FIXED_SIZES: Final = {
-    "bool": 1,
-    "int8": 1,
-    "uint8": 1,
-    "int16": 2,
-    "uint16": 2,
-    "error_code": 2,
-    "int32": 4,
-    "uint32": 4,
-    "timedelta_i32": 4,
-    "int64": 8,
-    "uint64": 8,
-    "timedelta_i64": 8,
-    "datetime_i64": 8,
-    "float64": 8,
-    "uuid": 16,
+NUMBER_CODES: Final = {
+    "bool": "?",
+    "int8": "b",
+    "uint8": "B",
+    "int16": "h",
+    "uint16": "H",
+    "error_code": "h",
+    "int32": "i",
+    "uint32": "I",
+    "timedelta_i32": "i",
+    "int64": "q",
+    "uint64": "Q",
+    "timedelta_i64": "q",
+    "datetime_i64": "q",
+    "float64": "d",
 }
+"""The format characters of `struct` for the kinds that are numbers."""
+_FIXED_SIZES: Final = {"uuid": 16} | {kind: calcsize(f">{code}") for kind, code in NUMBER_CODES.items()}
 """Bytes of the kinds with a fixed size."""
 STRUCT_KIND: Final = "struct"
 UNSET: Final = object()
@@ -54,7 +56,7 @@ class SchemaField:
         """Bytes on the wire if the size is fixed, else None."""
         if self.is_array or self.tag is not None:
             return None
-        return FIXED_SIZES.get(self.kind)
+        return _FIXED_SIZES.get(self.kind)
 
 
 @cache
