@@ -18,10 +18,10 @@ from collections.abc import Callable, Generator
 from functools import cache
 from typing import Final, TypeAlias
 
-from yak.errors import ProtocolViolation, TooManyElements
+from yak.errors import ProtocolViolation
 from yak.limits import REPLICAS_PER_ELEMENT, SLICE_ELEMENTS
 from yak.ports.disk import Buffer
-from yak.protocol.bounded_reads import ENDS_EARLY, expect_end
+from yak.protocol.bounded_reads import ENDS_EARLY, Budget, expect_end
 from yak.protocol.schema_fields import STRUCT_KIND, EntityClass, SchemaField, schema_fields
 from yak.protocol.tagged_fields import TaggedField, iterate_tags, read_tag_count
 from yak.protocol.varint import read_uvarint, uvarint
@@ -37,17 +37,16 @@ _REPLICAS: Final = frozenset({"broker_ids", "replicas"})
 """Arrays of node ids: in CreateTopics and CreatePartitions, and in AlterPartitionReassignments."""
 
 
-class Walk:
+class Walk(Budget):
     """One pass over one body: the bytes, their end, and the findings."""
 
-    __slots__ = ("data", "edits", "elements", "elements_max", "end", "replaces_text")
+    __slots__ = ("data", "edits", "end", "replaces_text")
 
     def __init__(self, data: Buffer, elements_max: int, replaces_text: bool) -> None:
+        super().__init__(elements_max)
         self.data = data
         self.replaces_text = replaces_text
-        self.elements_max = elements_max
         self.end = len(data)
-        self.elements = 0
         self.edits: list[tuple[int, int, bytes]] = []
         """(start, end, replacement) of the changes that kio needs to read the body; not in order."""
 
@@ -56,12 +55,6 @@ class Walk:
         if count * element_bytes_min > self.end - position:
             raise ProtocolViolation(f"an array of {count} with {self.end - position} bytes left")
         self.spend(count // per_element)
-
-    def spend(self, count: int) -> None:
-        """Count elements or tagged fields against the request's limit."""
-        self.elements += count
-        if self.elements > self.elements_max:
-            raise TooManyElements(f"more than {self.elements_max} array elements at once")
 
 
 Step: TypeAlias = Callable[[Walk, int], int]
@@ -305,10 +298,10 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
         return count, position
 
     def check_one(walk: Walk, position: int) -> int:
-        before = walk.elements
+        before = walk.left
         position = step(walk, position)
-        if walk.elements > before:
-            walk.elements -= 1  # a topic counts as its partitions; otherwise many small topics would exceed the limit
+        if walk.left < before:
+            walk.left += 1  # a topic counts as its partitions; otherwise many small topics would exceed the limit
         return position
 
     def check_array(walk: Walk, position: int) -> int:
@@ -321,10 +314,10 @@ def _array_step(field: SchemaField, *, flexible: bool) -> Step:
         if fixed is not None:
             return position + count * fixed
         for _ in range(count):
-            before = walk.elements
+            before = walk.left
             position = step(walk, position)
-            if walk.elements > before:
-                walk.elements -= 1
+            if walk.left < before:
+                walk.left += 1
         return position
 
     if fixed is None:
