@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from yak.cluster.placement import MACHINE
 from yak.commands.live_table import refreshes, show_refresh
-from yak.commands.settings import closest
-from yak.errors import YakError
+from yak.errors import YakError, closest
 from yak.ids import TopicPartition
 from yak.view.broker_state import SeenState
 

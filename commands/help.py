@@ -8,8 +8,7 @@ from typing import Annotated, Final
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
-from yak.commands.settings import closest
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.broker_configs import definition_of, quoted
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 
 if TYPE_CHECKING:
     from yak.protocol.peer_proof import ClusterSecret
@@ -229,12 +229,9 @@ def _take_config(found: KafkaEnvironment, variable: str, name: str, value: str) 
         raise _refused(variable, f"YAK cannot follow {name}", why)
     why = _among(_IGNORED, bare)
     if why is None:
-        import difflib  # imported when it is needed: brokers start without it
-
-        near = difflib.get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=_TYPO)
-        if near:
-            guess = f"{variable_of(near[0])}={quoted(near[0], value)}"
-            raise _refused(variable, f"there is no config {name}", f"closest: {near[0]}", guess)
+        if near := closest(name, BROKER_CONFIGS, _TYPO):
+            guess = f"{variable_of(near)}={quoted(near, value)}"
+            raise _refused(variable, f"there is no config {name}", f"closest: {near}", guess)
         why = "YAK has no such config"
     found.ignored.append(f"{variable} is ignored: {why}")
 

@@ -209,8 +209,7 @@ def _run_leaf(leaf: "Leaf", program: str, argv: list[str], before: "Flags", made
 def _unknown_command(name: str, known: list[str], program: str, after: list[str]) -> "YakError":
     import shlex
 
-    from yak.commands.settings import closest
-    from yak.errors import UsageError
+    from yak.errors import UsageError, closest
 
     guess = closest(name, known)
     return UsageError(

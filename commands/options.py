@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from yak.commands.app import CONNECTION, OUTPUT, fields_by_option, flag, takes_value
 from yak.commands.settings import BY_NAME, PROTECTION, ContextsFor, ResolvedSetting, Settings
 from yak.commands.shell_completion import complete_context
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 from yak.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -355,9 +355,7 @@ def check_format(text: str) -> str:
             why="in yak -o is --output; kcat and rpk use it for the offset",
             try_=(f"--offset {text}",),
         )
-    from yak.commands.settings import closest
-
-    guess = closest(lowered, list(FORMATS))
+    guess = closest(lowered, FORMATS)
     raise UsageError(
         "bad-format",
         f'"{text}" is not an output format',

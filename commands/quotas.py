@@ -8,7 +8,7 @@ from yak.commands.app import Bundle, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import DryRun, argument
 from yak.commands.units import key_values, parse_size_bytes
-from yak.errors import UsageError, YakError
+from yak.errors import UsageError, YakError, closest
 
 if TYPE_CHECKING:
     from yak.quotas.entity import Entity
@@ -155,9 +155,7 @@ def _value(name: str, text: str) -> float:
     from yak.quotas.quota_types import QuotaType
 
     if name not in tuple(QuotaType):
-        from yak.commands.settings import closest
-
-        guess = closest(name, list(QuotaType))
+        guess = closest(name, QuotaType)
         raise UsageError(
             "bad-quota",
             f'there is no quota "{name}"',

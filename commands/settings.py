@@ -19,7 +19,7 @@ from yak.client.addresses import parse_addresses
 from yak.client.contexts import ACCENTS, config_path, contexts_in, read_toml, unknown_context
 from yak.client.numbers import parse_long
 from yak.commands.units import parse_duration_ms
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 from yak.private_files import distrust
 from yak.security.redis_url import PASSWORD_VARIABLE, has_password, without_password
 
@@ -244,14 +244,6 @@ def printable(name: str, value: Any) -> Any:
     return without_password(value) if name in _REDIS_URLS and isinstance(value, str) else value
 
 
-def closest(word: str, known: list[str]) -> str:
-    """The known word most similar to this one, or an empty string."""
-    import difflib  # imported when it is needed: brokers start without it
-
-    matches = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    return matches[0] if matches else ""
-
-
 @dataclass(slots=True)
 class Settings:
     """All sources, read once; `get` resolves one setting and records a warning when two variables disagree."""
@@ -419,7 +411,7 @@ def _refuse_unknown(values: Mapping[str, object], where: str) -> None:
 
 def unknown_setting(name: str, where: str) -> UsageError:
     """The error for a setting that does not exist."""
-    guess = closest(name, list(BY_NAME))
+    guess = closest(name, BY_NAME)
     why = f'closest: "{guess}"' if guess else f"settings are: {', '.join(BY_NAME)}"
     return UsageError("unknown-setting", f'"{name}" in {where} is not a setting', why=why, try_=("yak config show",))
 

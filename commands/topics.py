@@ -10,11 +10,10 @@ from yak.commands.app import OUTPUT, WHAT, CommandGroup, flag
 from yak.commands.options import Globals
 from yak.commands.output import cell, layout
 from yak.commands.parameters import DryRun, PartitionFilter, argument, option
-from yak.commands.settings import closest
 from yak.commands.shell_completion import complete_topic
 from yak.commands.units import key_values, parse_time_ms
 from yak.config.definitions import INT_MAX
-from yak.errors import UsageError, YakError
+from yak.errors import UsageError, YakError, closest
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.view.formats import group_digits
 from yak.view.partition_state import Conditions, PartitionState, Replication, worst

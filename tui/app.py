@@ -1,7 +1,6 @@
 """The app: it connects to a cluster, shows screens, decides when to draw, and runs the actions and commands of every screen."""
 
 import asyncio
-import difflib
 import gc
 import time
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
@@ -25,7 +24,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Tabs, TextArea
 from textual.worker import NoActiveWorker, Worker, WorkerFailed, get_current_worker
 
-from yak.errors import UsageError, YakError
+from yak.errors import UsageError, YakError, closest
 from yak.local.spawn import yak_argv
 from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
@@ -647,11 +646,11 @@ class YakApp(App[int]):
         """Raises UsageError (`unknown-command`)."""
         if word in _BY_WORD:
             return _BY_WORD[word]
-        closest = difflib.get_close_matches(word, _BY_WORD, 1)
+        near = closest(word, _BY_WORD)
         raise UsageError(
             "unknown-command",
             f'there is no command "{word}"',
-            why=f'closest: "{closest[0]}"' if closest else "",
+            why=f'closest: "{near}"' if near else "",
             try_=("ctrl+p shows all of them",),
         )
 

@@ -17,7 +17,7 @@ Any other exception in the core is a bug in YAK too. While one request is served
 `yak.broker` turns a PeerError into an error code for the client.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ __all__ = [
     "UsageError",
     "WaitTimeout",
     "YakError",
+    "closest",
     "directory_failure",
     "first_in",
 ]
@@ -189,3 +190,10 @@ def first_in(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
+
+
+def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """The known word that a misspelt one may mean, for an error; empty if none is similar (difflib's ratio)."""
+    import difflib  # imported when it is needed: brokers start without it
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), "")

@@ -5,13 +5,13 @@ Names and rules are those of `KafkaSourceProvider.scala` in Spark 4 (`validateGe
 `keepTimestamps`. Option names are compared without case, as in Spark; Spark passes them in lower case.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from yak.client.addresses import parse_addresses
+from yak.errors import closest
 from yak.ids import TopicPartition
 from yak.spark.source.errors import OPTION, SCHEMA, SourceError, bad_option
 from yak.spark.source.schema import kafka_schema
@@ -277,9 +277,9 @@ def lowered(options: Mapping[str, str]) -> dict[str, str]:
     for name in given:
         if name in by_lower or name.startswith(CLIENT_PREFIX):
             continue
-        near = difflib.get_close_matches(name, list(by_lower), n=1, cutoff=0.8)
+        near = closest(name, by_lower, 0.8)
         if near:  # other names are ignored, as by Spark's sources: they may be for another component
-            raise SourceError(OPTION, f'there is no option "{name}"', why=f"the closest is {by_lower[near[0]]}")
+            raise SourceError(OPTION, f'there is no option "{name}"', why=f"the closest is {by_lower[near]}")
     return given
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from shlex import quote
 from typing import Any
 
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 from yak.private_files import make_directory, replace_file
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -166,10 +166,7 @@ def remove_context(path: str, name: str) -> None:
 
 def unknown_context(name: str, known: list[str], path: str) -> UsageError:
     """The error for a context that is not in the file."""
-    import difflib  # imported when it is needed: brokers start without it
-
-    guesses = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    guess = guesses[0] if guesses else ""
+    guess = closest(name, known)
     return UsageError(
         "unknown-context",
         f'context "{name}" does not exist',

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from yak.client.csv_files import LINE_CHARACTERS_MAX, LineTooLong
 from yak.client.produce import Outgoing
 from yak.client.record_json import BadRecord, parse_record
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_LINES = 20
@@ -195,9 +195,7 @@ class CsvSource:
         for flag, columns in wanted.items():
             for column in columns:
                 if column not in self.columns:
-                    from difflib import get_close_matches
-
-                    guess = (get_close_matches(column, self.columns, n=1) or [self.columns[0]])[0]
+                    guess = closest(column, self.columns) or self.columns[0]
                     raise UsageError(
                         "csv-column",
                         f'column "{column}" is not in {name}',

@@ -1,6 +1,5 @@
 """A cluster's metadata as plain values: brokers, topics, partitions."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.config.listeners import bracketed
-from yak.errors import YakError
+from yak.errors import YakError, closest
 from yak.ids import INTERNAL_TOPICS, NodeId, TopicPartition
 from yak.view.partition_state import is_offline
 
@@ -84,11 +83,11 @@ class ClusterMetadata:
 
 def unknown_topic(name: str, known: Iterable[str]) -> YakError:
     """The error for an unknown topic."""
-    guesses = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    why = f'closest: "{guesses[0]}"' if guesses else "no topic has a name like it"
+    guess = closest(name, known, 0.5)
+    why = f'closest: "{guess}"' if guess else "no topic has a name like it"
     error = YakError("unknown-topic", f'topic "{name}" does not exist', why=why, try_=("yak topics list",))
-    if guesses:
-        error.meant = (name, guesses[0])
+    if guess:
+        error.meant = (name, guess)
     return error
 
 

@@ -9,7 +9,7 @@ from yak.config import oauth_configs, ssl_configs
 from yak.config.acl_configs import principals_of
 from yak.config.broker_config_table import BROKER_CONFIGS
 from yak.config.definitions import ConfigDef, Update, Value, validate
-from yak.errors import PeerError, UsageError
+from yak.errors import PeerError, UsageError, closest
 
 __all__ = ["BROKER_CONFIGS", "BrokerConfig", "validate_broker_config"]
 
@@ -217,7 +217,7 @@ def _refuse_bad(name: str, text: str) -> None:
             "bad-config",
             f"There is no broker config {name!r}.",
             why="YAK takes Kafka's broker configs by their names.",
-            try_=("yak config show",) if near is None else (f"-c {near}={quoted(near, text)}",),
+            try_=(f"-c {near}={quoted(near, text)}",) if near else ("yak config show",),
         )
     try:
         definition.accept(text)
@@ -231,13 +231,11 @@ def _refuse_bad(name: str, text: str) -> None:
         ) from None
 
 
-def _nearest(name: str) -> str | None:
-    """The config that a misspelt name may mean; Kafka's names, with those of listeners in front, have no capitals."""
-    import difflib  # imported when it is needed: brokers start without it
-
+def _nearest(name: str) -> str:
+    """The config that a misspelt name may mean, else empty; Kafka's names, with those of listeners in front, have no capitals."""
     if definition_of(name.lower()) is not None:
         return name.lower()
-    return next(iter(difflib.get_close_matches(name, BROKER_CONFIGS, n=1)), None)
+    return closest(name, BROKER_CONFIGS)
 
 
 def quoted(name: str, text: str) -> str:

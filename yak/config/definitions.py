@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import Final, TypeAlias
 
 from yak import errors  # ErrorCode is resolved on use, so that reading the tables does not import kio
-from yak.errors import PeerError
+from yak.errors import PeerError, closest
 from yak.limits import CONFIG_VALUE_BYTES_MAX
 
 INT_MAX: Final = 2**31 - 1
@@ -232,10 +232,8 @@ def validate(table: Mapping[str, ConfigDef], name: str, value: str | None) -> No
     """Raise PeerError(INVALID_CONFIG) unless a client may set this value."""
     definition = table.get(name)
     if definition is None:
-        import difflib  # imported when it is needed: brokers start without it
-
-        closest = difflib.get_close_matches(name[:100], table, 1)
-        hint = f"; the closest is {closest[0]}" if closest else ""
+        near = closest(name[:100], table)
+        hint = f"; the closest is {near}" if near else ""
         raise PeerError(errors.ErrorCode.invalid_config, f"Unknown config name: {name}{hint}")
     if value is None:
         raise PeerError(errors.ErrorCode.invalid_config, f"Null value not supported for config: {name}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, NoReturn
 
-from yak.errors import ErrorCode, UsageError
+from yak.errors import ErrorCode, UsageError, closest
 from yak.faults.rows import PARTITIONED, TOPICAL
 
 DELAY_MS_MAX: Final = 3_600_000
@@ -200,11 +200,9 @@ def _refuse_choice(what: str, text: str, choices: Collection[str]) -> NoReturn:
 
 
 def _closest(text: str, choices: Collection[str]) -> str:
-    from difflib import get_close_matches  # for errors only: a broker starts without it
-
     by_plain = {_plain(choice): choice for choice in choices}
-    found = get_close_matches(_plain(text), by_plain, n=1, cutoff=_CLOSE)
-    return f"the closest name is {by_plain[found[0]]}" if found else ""
+    found = closest(_plain(text), by_plain, _CLOSE)
+    return f"the closest name is {by_plain[found]}" if found else ""
 
 
 def _plain(text: str) -> str:

@@ -7,14 +7,13 @@ workloads of several topics, of 10,000 partitions, and those that first build a 
 import re
 import time
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from confluent_kafka import Consumer, TopicPartition
 
 from yak.client.bench import produce
 from yak.client.bench.consume import connected, without_errors
 from yak.client.bench.load import CONNECT_SECONDS, ClientResult, Load, Session, Slice
-from yak.errors import UsageError
+from yak.errors import UsageError, closest
 
 RATE = 50_000
 """The records a second of a workload whose name has no rate."""
@@ -63,11 +62,11 @@ class Workload:
 def workload(name: str) -> Workload:
     """The workload of this name. Raises UsageError (`bench-workload`)."""
     if name not in NAMES:
-        close = get_close_matches(name, NAMES, 1)
+        close = closest(name, NAMES)
         raise UsageError(
             "bench-workload",
             f'there is no workload "{name}"',
-            why=f'closest: "{close[0]}"' if close else "",
+            why=f'closest: "{close}"' if close else "",
             try_=("yak bench workload list",),
         )
     if name == "simple-workload":

@@ -1,6 +1,5 @@
 """Lists and describes groups: state, coordinator, members and assignments."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from shlex import quote
@@ -10,7 +9,7 @@ from yak.client.admin import Admin
 from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker
 from yak.client.raw_connection import RawConnection
-from yak.errors import Unreachable, YakError
+from yak.errors import Unreachable, YakError, closest
 from yak.view.groups import Group, Member, members_text
 from yak.views.described_groups import CLASSIC, CONSUMER, classic_group, consumer_group
 
@@ -130,8 +129,8 @@ def unknown_group(name: str, known: Iterable[str], silent: dict[Broker, str] | N
     if silent:
         why = f"it may belong to broker {', '.join(str(each.node_id) for each in silent)}, which did not answer"
         return Unreachable("unreachable", f'group "{name}" was not found', why=why, try_=("yak brokers list",))
-    guesses = difflib.get_close_matches(name, [each for each in known if each != name], n=1, cutoff=0.5)
-    why = f'closest: "{guesses[0]}"' if guesses else "no group has a name like it"
+    guess = closest(name, (each for each in known if each != name), 0.5)
+    why = f'closest: "{guess}"' if guess else "no group has a name like it"
     return YakError("unknown-group", f'group "{name}" does not exist', why=why, try_=("yak groups list",))
 
 
