@@ -8,7 +8,7 @@ from yak.commands.output import layout
 from yak.commands.parameters import option
 from yak.errors import UsageError, YakError
 from yak.view.broker_state import SeenState
-from yak.view.formats import counted
+from yak.view.formats import counted, numbered
 
 if TYPE_CHECKING:
     from yak.client.admin import Admin
@@ -56,7 +56,7 @@ def restore(
             _nothing_to_do(g, store.name, found)
             return
         if abort and dry_run:
-            g.out.note(f"The offers of {_nodes(sorted(found.offers))} would be forgotten.")
+            g.out.note(f"The offers of {numbered('broker', sorted(found.offers))} would be forgotten.")
             return
         if abort:
             g.must_not_be_readonly("giving up a restore")
@@ -236,7 +236,7 @@ def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None
 
     if absent:
         raise _not_both(
-            f"{_nodes(absent)} {'does' if len(absent) == 1 else 'do'} not run",
+            f"{numbered('broker', absent)} {'does' if len(absent) == 1 else 'do'} not run",
             "a broker that is away during the move would look for the metadata in the old store",
             ("start it with --metadata both", "yak brokers unregister NODE          one that is lost for good"),
         )
@@ -244,7 +244,7 @@ def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None
     if others:
         flags = "--metadata both --redis-url URL --voters ID@HOST:PORT,..."
         raise _not_both(
-            f"{_nodes([each.node_id for each in others])} cannot use both metadata stores",
+            f"{numbered('broker', [each.node_id for each in others])} cannot use both metadata stores",
             "; ".join(f"broker {each.node_id} has {each.stores or 'given no answer'}" for each in others),
             (
                 f"restart each of them with {flags}",
@@ -255,10 +255,6 @@ def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None
 
 def _not_both(message: str, why: str, try_: tuple[str, ...]) -> "YakError":
     return YakError("migrate-not-both", f"the metadata were not moved: {message}", why=why, try_=try_)
-
-
-def _nodes(node_ids: list[int]) -> str:
-    return f"{'broker' if len(node_ids) == 1 else 'brokers'} {', '.join(map(str, node_ids))}"
 
 
 def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from yak.commands.settings import ResolvedSetting, Settings
 from yak.errors import UsageError, YakError
+from yak.view.formats import numbered
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,7 +137,8 @@ def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = Tr
         if status.moving_to is not None:
             g.out.note(f"moving  metadata to {status.moving_to}, not finished (yak cluster migrate goes on)")
         if status.redis_url is None:
-            g.out.note(f"quorum  began with {nodes(status.voters)} (yak quorum describe shows it now); no Redis")
+            voters = numbered("node", status.voters)
+            g.out.note(f"quorum  began with {voters} (yak quorum describe shows it now); no Redis")
             g.out.note(f"data    {status.data_dir}")
             return
         from yak.security.redis_url import without_password
@@ -174,11 +176,7 @@ def roles_note(roles: "Mapping[int, str | None]", voters: "Sequence[int]" = ()) 
     lead, dies = ("leads", "it dies") if len(leaders) == 1 else ("lead", "they die")
     take = "takes" if len(followers) == 1 else "take"
     if voters and 2 * len(set(voters) - set(leaders)) <= len(voters):
-        still = f"if the quorum's voters are still {nodes(voters)}"
-        return f"{nodes(leaders)} {lead} all new partitions; no broker takes over when {dies}, {still}"
-    return f"{nodes(leaders)} {lead} all new partitions, {nodes(followers)} (role follower) {take} over when {dies}"
-
-
-def nodes(node_ids: "Sequence[int]") -> str:
-    """`node 1`, or `nodes 1, 2, 3`."""
-    return f"{'node' if len(node_ids) == 1 else 'nodes'} {', '.join(map(str, node_ids))}"
+        still = f"if the quorum's voters are still {numbered('node', voters)}"
+        return f"{numbered('node', leaders)} {lead} all new partitions; no broker takes over when {dies}, {still}"
+    others = f"{numbered('node', followers)} (role follower) {take} over when {dies}"
+    return f"{numbered('node', leaders)} {lead} all new partitions, {others}"

@@ -10,7 +10,6 @@ from yak.commands.local_cluster import (
     data_dir_flag,
     data_dir_of,
     local_cluster,
-    nodes,
     print_access,
     print_status,
     roles_note,
@@ -18,6 +17,7 @@ from yak.commands.local_cluster import (
 from yak.commands.options import Globals
 from yak.commands.parameters import DataDir
 from yak.errors import UsageError, YakError
+from yak.view.formats import numbered
 
 if TYPE_CHECKING:
     from yak.local.cluster import LocalCluster, UpResult, UpSettings
@@ -281,7 +281,7 @@ def _say_what_happened(g: Globals, result: "UpResult", made: tuple[str, ...]) ->
         where = (
             without_password(status.redis_url or "")
             if status.metadata == "redis"
-            else f"a quorum of {nodes(status.voters)} without Redis"
+            else f"a quorum of {numbered('node', status.voters)} without Redis"
         )
         g.out.note(f"ready in {result.took_ms:.0f} ms, metadata in {where}, data in {status.data_dir}")
     if result.taken_ports:

@@ -17,6 +17,7 @@ from yak.client.unregister import unregister_broker
 from yak.cluster.broker_removal import RemainingBroker, RemovalPlan, plan_removal
 from yak.errors import Unreachable, WaitTimeout, YakError
 from yak.ids import NodeId, TopicPartition
+from yak.view.formats import numbered
 from yak.view.partition_replicas import NO_LEADER, PartitionReplicas
 
 POLL_SECONDS: Final = 0.2
@@ -122,12 +123,12 @@ class Removal:
         plan = plan_removal(holdings.held, self.node_id, brokers)
         if plan.too_few:  # nothing is moved then, not even what could be
             factor = max(len(holdings.held[each]) for each in plan.too_few)
+            others = numbered("broker", sorted(each.node_id for each in brokers))
             names = _some([f"{each.topic}-{each.partition}" for each in plan.too_few])
             raise YakError(
                 "too-few-brokers",
                 f"broker {self.node_id} cannot be removed: too few brokers are left for {names}",
-                why=f"the replication factor is {factor}, and only {_nodes([each.node_id for each in brokers])} run "
-                "besides it; nothing was moved",
+                why=f"the replication factor is {factor}, and only {others} run besides it; nothing was moved",
                 try_=("yak node add          a broker that takes its place", "yak isr"),
             )
         return plan
@@ -225,7 +226,3 @@ class Removal:
 
 def _some(names: list[str], separator: str = ", ") -> str:
     return separator.join(names[:_NAMED_MAX]) + (" …" if len(names) > _NAMED_MAX else "")
-
-
-def _nodes(node_ids: list[NodeId]) -> str:
-    return f"{'broker' if len(node_ids) == 1 else 'brokers'} {', '.join(map(str, sorted(node_ids)))}"

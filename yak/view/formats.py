@@ -3,6 +3,7 @@
 Sizes have binary units (1 KiB = 1024 B). Durations are in milliseconds. Points in time are those of `yak.client.times`.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 _SIZE_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -16,6 +17,11 @@ def group_digits(number: int, separator: str = " ") -> str:
 def counted(number: int, noun: str) -> str:
     """`1 record`, `1 842 records`."""
     return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def numbered(noun: str, numbers: Collection[int]) -> str:
+    """`broker 1`, `brokers 1, 2, 3`."""
+    return f"{noun}{'' if len(numbers) == 1 else 's'} {', '.join(map(str, numbers))}"
 
 
 def format_count(number: float) -> str:

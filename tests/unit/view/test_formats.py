@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.view.formats import counted, format_age, format_count, format_duration, format_rate, format_size, group_digits
+from yak.view.formats import (
+    counted,
+    format_age,
+    format_count,
+    format_duration,
+    format_rate,
+    format_size,
+    group_digits,
+    numbered,
+)
 
 
 @given(st.floats(min_value=0, max_value=1e12))
@@ -40,3 +49,7 @@ def test_numbers_are_grouped_and_counted() -> None:
     assert (group_digits(1234567), group_digits(1234567, ",")) == ("1 234 567", "1,234,567")
     assert [counted(number, "record") for number in (0, 1, 1842)] == ["0 records", "1 record", "1 842 records"]
     assert format_rate(12_400) == "12.4k/s"
+
+
+def test_ids_are_listed_behind_their_noun() -> None:
+    assert [numbered("broker", ids) for ids in ([1], (1, 2, 3))] == ["broker 1", "brokers 1, 2, 3"]
