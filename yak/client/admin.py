@@ -69,7 +69,7 @@ SOURCES = {
 }
 
 
-def _library() -> Any:
+def library() -> Any:
     """librdkafka's admin module, imported on first use; typed Any, since its names are not exported to type
     checkers."""
     import confluent_kafka.admin
@@ -132,7 +132,7 @@ class Admin:
 
     def _connect(self) -> Any:
         try:
-            return _library().AdminClient(self._config)
+            return library().AdminClient(self._config)
         except kafka_exceptions() as error:
             raise from_exception(error, "the connection's settings are refused") from None
 
@@ -197,9 +197,9 @@ class Admin:
             # Without the number of partitions librdkafka assumes the broker's default, and refuses it along with an
             # assignment.
             rows = [list(ids) for ids in assignment]
-            new = _library().NewTopic(name, len(rows), replica_assignment=rows, config=dict(configs or {}))
+            new = library().NewTopic(name, len(rows), replica_assignment=rows, config=dict(configs or {}))
         else:
-            new = _library().NewTopic(
+            new = library().NewTopic(
                 name, num_partitions=partitions, replication_factor=replication_factor, config=dict(configs or {})
             )
         change = Change(f'topic "{name}" was', "created", _shows(name))
@@ -240,7 +240,7 @@ class Admin:
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partitions to `total`."""
         change = Change(f'topic "{name}" was', f"grown to {total} partitions", _shows(name))
-        new = [_library().NewPartitions(name, total)]
+        new = [library().NewPartitions(name, total)]
         futures = self._ask(change.not_made, self.client.create_partitions, new, validate_only=validate_only)
         self._change(futures[name], change, validate_only=validate_only)
 
@@ -264,8 +264,8 @@ class Admin:
         return results
 
     def _resource(self, kind: str, name: str) -> Any:
-        return _library().ConfigResource(
-            _library().ResourceType.TOPIC if kind == "topic" else _library().ResourceType.BROKER, name
+        return library().ConfigResource(
+            library().ResourceType.TOPIC if kind == "topic" else library().ResourceType.BROKER, name
         )
 
     def configs(self, kind: str, name: str) -> list[ConfigValue]:
@@ -314,11 +314,11 @@ class Admin:
         resource = self._resource(kind, name)
         for config, value in changes.items():
             resource.add_incremental_config(
-                _library().ConfigEntry(config, value, incremental_operation=_library().AlterConfigOpType.SET)
+                library().ConfigEntry(config, value, incremental_operation=library().AlterConfigOpType.SET)
             )
         for config in deletions:
             resource.add_incremental_config(
-                _library().ConfigEntry(config, None, incremental_operation=_library().AlterConfigOpType.DELETE)
+                library().ConfigEntry(config, None, incremental_operation=library().AlterConfigOpType.DELETE)
             )
         change = Change(f'configs of {kind} "{name}" were', "changed", f"yak {kind}s describe {name}")
         request = self.client.incremental_alter_configs
@@ -347,11 +347,11 @@ class Admin:
         if not wanted:
             return {}
         level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-        named = {EARLIEST: _library().OffsetSpec.earliest(), LATEST: _library().OffsetSpec.latest()}
+        named = {EARLIEST: library().OffsetSpec.earliest(), LATEST: library().OffsetSpec.latest()}
         request = {
             Wire(each.topic, each.partition): named[spec]
             if isinstance(spec, str)
-            else _library().OffsetSpec.for_timestamp(max(spec, 0))  # negative ones have other meanings: -1 is the end
+            else library().OffsetSpec.for_timestamp(max(spec, 0))  # negative ones have other meanings: -1 is the end
             for each, spec in wanted.items()
         }
         found: dict[TopicPartition, FoundOffset] = {}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from yak.client.admin import Admin, library
 from yak.client.errors import Change, from_answer, from_exception, kafka_exceptions
 from yak.client.raw_connection import call_once
 from yak.errors import YakError
 from yak.security.scram import BY_CODE
-
-if TYPE_CHECKING:
-    from yak.client.admin import Admin
 
 _DESCRIBE_USER_SCRAM_CREDENTIALS: Final = 50, 0
 _RESOURCE_NOT_FOUND: Final = 91
@@ -39,11 +37,10 @@ def user_rows(admin: Admin) -> list[dict[str, Any]]:
 
 def set_password(admin: Admin, user: str, password: str, mechanisms: Sequence[str], iterations: int) -> None:
     """Add a user, or change its password. Raises YakError."""
-    library = _library()
     changes = [
-        library.UserScramCredentialUpsertion(
+        library().UserScramCredentialUpsertion(
             user,
-            library.ScramCredentialInfo(getattr(library.ScramMechanism, name.replace("-", "_")), iterations),
+            library().ScramCredentialInfo(getattr(library().ScramMechanism, name.replace("-", "_")), iterations),
             password.encode(),
         )
         for name in mechanisms
@@ -53,9 +50,8 @@ def set_password(admin: Admin, user: str, password: str, mechanisms: Sequence[st
 
 def remove_user(admin: Admin, user: str, mechanisms: Sequence[str], *, if_exists: bool = False) -> None:
     """Delete these credentials of a user. Raises YakError; with `if_exists` not for a credential that does not exist."""
-    library = _library()
     changes = [
-        library.UserScramCredentialDeletion(user, getattr(library.ScramMechanism, each.replace("-", "_")))
+        library().UserScramCredentialDeletion(user, getattr(library().ScramMechanism, each.replace("-", "_")))
         for each in mechanisms
     ]
     try:
@@ -63,12 +59,6 @@ def remove_user(admin: Admin, user: str, mechanisms: Sequence[str], *, if_exists
     except YakError as error:
         if not if_exists or error.kafka_code != _RESOURCE_NOT_FOUND:
             raise
-
-
-def _library() -> Any:
-    import confluent_kafka.admin
-
-    return confluent_kafka.admin
 
 
 def _alter(admin: Admin, changes: list[Any], whole: Change) -> None:

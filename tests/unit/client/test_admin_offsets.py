@@ -182,7 +182,7 @@ class Library:
 def admin_of(monkeypatch):
     def make(*answers, timeout_ms=10_000):
         library = Library(*answers)
-        monkeypatch.setattr(admin_module, "_library", lambda: library)
+        monkeypatch.setattr(admin_module, "library", lambda: library)
         return library, Admin("b:9092", timeout_ms=timeout_ms, extra={"security.protocol": "ssl"})
 
     return make
