@@ -416,12 +416,13 @@ class Admin:
         return damaged_offsets(self.metadata().brokers, name, timeout_s=self.timeout_s)
 
     def topic_id(self, name: str) -> str:
-        """The topic's id as Kafka prints it (base64)."""
+        """The topic's id as Kafka prints it (base64 with `-` and `_`, where librdkafka prints `+` and `/`)."""
         what = f'topic "{name}" could not be described'
-        return str(self._wait(self._described_topics([name], what)[name], what).topic_id)
+        found = str(self._wait(self._described_topics([name], what)[name], what).topic_id)
+        return found.translate(str.maketrans("+/", "-_"))
 
     def topic_ids(self, names: Sequence[str]) -> dict[str, str]:
-        """The ids of several topics, without those that do not exist, or whose broker has no ids (Kafka before 2.8)."""
+        """The ids of several topics as librdkafka prints them and checkpoints have them, without topics that have none."""
         what = "the topics could not be described"
         found: dict[str, str] = {}
         for name, future in self._described_topics(names, what).items():

@@ -47,7 +47,7 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
         local.kill(controller)
         produce(30)
         second = reader.latestOffset(first, ReadAllAvailable())
-        assert second == {"orders": {"0": 20, "1": 20, "2": 20}, IDS: {"orders": admin.topic_id("orders")}}
+        assert second == {"orders": {"0": 20, "1": 20, "2": 20}, IDS: admin.topic_ids(["orders"])}
         on_an_executor = pickle.loads(pickle.dumps(reader))
         offsets = []
         for start, end in ((begin, first), (first, second)):

@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
+from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Uuid
 from confluent_kafka import TopicPartition as Wire
 from confluent_kafka.admin import OffsetSpec
 
@@ -202,3 +202,12 @@ def test_metadata_error_that_other_connections_do_not_change_is_raised_at_once(a
     with pytest.raises(YakError):
         admin.metadata()
     assert library.timeouts_s == [min(3.0, timeout_ms / 1000)]
+
+
+def test_topic_id_that_librdkafka_prints_in_another_alphabet_is_printed_as_kafka_does(ask, monkeypatch):
+    answer = Future()
+    answer.set_result(SimpleNamespace(topic_id=Uuid(-1, -2)))
+    admin = ask()
+    monkeypatch.setattr(admin, "_described_topics", lambda _names, _what: {"orders": answer})
+    assert admin.topic_id("orders") == "_" * 21 + "g"
+    assert admin.topic_ids(["orders"]) == {"orders": "/" * 21 + "g"}  # as in checkpoints
