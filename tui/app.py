@@ -34,7 +34,7 @@ from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_set
 from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
-from yak.tui.source.base import UNREADABLE, ClusterSource, unreadable
+from yak.tui.source.base import UNREADABLE, ClusterSource, complete_topics, unreadable
 from yak.tui.state.picture import Picture
 from yak.tui.themes import NAMES, THEMES, VARIABLES_OF_OTHERS, textual_name
 from yak.tui.widgets.dialogs import FieldsDialog, JumpDialog, Prompt, TextDialog
@@ -84,9 +84,6 @@ PAINT_SHARE: Final = 4
 """The pause between two paints is at least this many times a paint's processor time: a large cluster's take long."""
 STALE_FPS = 0.2
 """Frames per second while the terminal has no focus."""
-COMPLETED_MAX = 20
-"""The most incomplete topics requested in one round."""
-COMPLETE_TRIES = 8
 _KEY_IDS = tuple(key.id for key in KEYS.values() if key.scope in ("go", "app"))
 NOTICE_MS = 8_000
 NOTICES_MAX = 500
@@ -400,20 +397,10 @@ class YakApp(App[int]):
 
     @work(group="complete")
     async def complete_topics(self) -> None:
-        """Request the partitions of topics that events only name. Retries while the broker does not know them yet."""
-        picture, wanted = self.picture, dict(self.picture.incomplete)
-        picture.incomplete.clear()
-        for topic, tries in list(wanted.items())[:COMPLETED_MAX]:
-            del wanted[topic]
-            try:
-                rows = await self.source.ask("GET", "/api/isr", params={"topic": topic})
-                picture.take({"kind": "partitions", "time_ms": self.now_ms(), "partitions": rows})
-            except YakError:
-                if tries < COMPLETE_TRIES:
-                    wanted[topic] = tries + 1
-            except self.unreadable as error:
-                self.show_unreadable("an answer of a broker", error)
-        picture.incomplete.update({**wanted, **picture.incomplete})
+        try:
+            await complete_topics(self.source, self.picture, self.now_ms)
+        except self.unreadable as error:
+            self.show_unreadable("an answer of a broker", error)
 
     def on_app_blur(self) -> None:
         """Draw seldom while the terminal has no focus."""

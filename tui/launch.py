@@ -15,7 +15,7 @@ from yak.errors import UsageError, YakError
 from yak.tui.formatter import Formatter
 from yak.tui.rows.cluster import health_rows
 from yak.tui.settings import UiSettings
-from yak.tui.source.base import UNREADABLE, ClusterSource, Event, unreadable
+from yak.tui.source.base import UNREADABLE, ClusterSource, Event, complete_topics, unreadable
 from yak.tui.state.picture import Picture
 
 _HEALTH_EVERY_MS = 10_000
@@ -29,6 +29,7 @@ async def watch(source: ClusterSource, settings: UiSettings, write: Callable[[st
         now_ms = int(time.time() * 1000)
         try:
             picture.take(event)
+            await complete_topics(source, picture, lambda: int(time.time() * 1000))
         except UNREADABLE as error:
             found = unreadable("an event of a broker", error)
             write(f"{fmt.time(now_ms, now_ms)}  {found.code}  {found.message}: {found.why}")

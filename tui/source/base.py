@@ -8,6 +8,7 @@ from yak.errors import YakError
 
 if TYPE_CHECKING:
     from yak.tui.source.local_control import LocalClusterControl
+    from yak.tui.state.picture import Picture
 
 Event = dict[str, Any]
 """An event of `/api/events`, as JSON. The source adds three kinds:
@@ -67,6 +68,32 @@ class ClusterSource(Protocol):
 
     async def close(self) -> None:
         """Close all connections."""
+
+
+_COMPLETED_MAX: Final = 20
+"""The most incomplete topics requested in one round."""
+_COMPLETE_TRIES: Final = 8
+
+
+async def complete_topics(source: ClusterSource, picture: "Picture", now_ms: Callable[[], int]) -> None:
+    """Request the partitions of topics that events only name. A later call retries what no broker knew yet.
+
+    Raises one of `UNREADABLE`.
+    """
+    wanted = dict(picture.incomplete)
+    picture.incomplete.clear()
+    try:
+        for topic, tries in list(wanted.items())[:_COMPLETED_MAX]:
+            del wanted[topic]
+            try:
+                rows = await source.ask("GET", "/api/isr", params={"topic": topic})
+            except YakError:
+                if tries < _COMPLETE_TRIES:
+                    wanted[topic] = tries + 1
+            else:
+                picture.take({"kind": "partitions", "time_ms": now_ms(), "partitions": rows})
+    finally:
+        picture.incomplete.update({**wanted, **picture.incomplete})
 
 
 _AT_ONCE: Final = 4

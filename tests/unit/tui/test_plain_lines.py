@@ -37,3 +37,29 @@ def test_plain_lines_of_a_silent_cluster_end_when_their_reader_closes_the_pipe(m
         with pytest.raises(BrokenPipeError):
             launch.run_plain(source, UiSettings(), print, require_reader)
     assert len(polls) == 3
+
+
+class Growing:
+    """A cluster of one broker, in which a topic is created whose partition has no leader."""
+
+    async def ask(self, _method: str, path: str, *, params: Any = None) -> Any:
+        assert (path, params) == ("/api/isr", {"topic": "orders"})
+        places = {"replicas": [1], "isr": [1], "leader": None, "min_isr": 1, "high_watermark": None}
+        return [{"topic": "orders", "partition": 0, "leader_epoch": 0, "partition_epoch": 0, **places}]
+
+    async def follow(self) -> AsyncIterator[Any]:
+        cluster = {
+            "cluster_id": "c",
+            "controller_id": 1,
+            "controller_epoch": 1,
+            "redis": {"state": "connected", "lost_ms": None},
+        }
+        yield {"kind": "snapshot", "time_ms": 1, "node_id": 1, "cluster": {**cluster, "brokers": []}, "partitions": []}
+        yield {"kind": "topic-created", "time_ms": 2, "node_id": 1, "message": "", "topic": "orders", "partitions": 1}
+
+
+def test_plain_health_has_the_partitions_of_a_topic_that_was_created_meanwhile() -> None:
+    source: Any = Growing()
+    lines: list[str] = []
+    asyncio.run(launch.watch(source, UiSettings(is_ascii=True), lines.append))
+    assert [line.partition("leaders ")[2] for line in lines if " leaders " in line] == ["0 of 0", "1 offline: orders-0"]
