@@ -181,11 +181,11 @@ def wrong_protocol(found: Probe) -> Unreachable:
     taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"
     if found.outcome in ("silent", "timeout"):
         message = f"{found.address} does not answer as Kafka"
-        helps = (
-            "yak up --status          shows paused brokers" if is_loopback(host) else "read the broker's log there",
-        )
+        helps = [
+            "yak up --status          shows paused brokers" if is_loopback(host) else "read the broker's log there"
+        ]
     else:
-        message, helps = f"what answers at {found.address} is not Kafka", ()
+        message, helps = f"what answers at {found.address} is not Kafka", []
     return Unreachable("wrong-protocol", message, why=found.detail, try_=(*helps, taken if port == 9092 else usual))
 
 

@@ -53,9 +53,8 @@ class TlsConnection(TlsSending, Connection):
         try:
             with trio.move_on_after(shell.limits.tls_handshake_ms_max / 1000) as limit:
                 await self.tls_socket.handshake(tls.handshake_turns)
-                if (
-                    not self.listener.security_protocol.uses_sasl
-                ):  # else the login gives it (DefaultKafkaPrincipalBuilder)
+                # with SASL the login gives it (DefaultKafkaPrincipalBuilder)
+                if not self.listener.security_protocol.uses_sasl:
                     self.principal = principal_of(self.tls_socket.peer_certificate(), tls.settings.mapping)
             if limit.cancelled_caught:
                 kind, hint = "tls-handshake-deadline", f"no handshake in {shell.limits.tls_handshake_ms_max} ms"

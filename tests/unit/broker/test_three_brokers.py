@@ -326,7 +326,7 @@ def test_broker_without_the_store_names_itself_when_the_controller_is_dead(rig):
     """No other controller is elected then, and librdkafka sends many requests to the controller alone."""
     controller = rig.nodes[0].broker.image.controller_id
     for node in rig.nodes:
-        node.store_goes_down()
+        node.store_line.block()
     rig.run_for(1_000)
     assert {rig.ask(node_id, 3, 12, **question(ALL)).controller_id for node_id in (1, 2, 3)} == {controller}
     rig.nodes[controller - 1].kill()
