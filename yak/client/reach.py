@@ -179,14 +179,13 @@ def wrong_protocol(found: Probe) -> Unreachable:
     host, port = split_address(found.address)
     usual = f"use the broker's port, usually -b {host}:9092"
     taken = "another program has the usual port: see where the broker listens (yak up --status), and use -b HOST:PORT"
+    other = taken if port == 9092 else usual
     if found.outcome in ("silent", "timeout"):
         message = f"{found.address} does not answer as Kafka"
-        helps = [
-            "yak up --status          shows paused brokers" if is_loopback(host) else "read the broker's log there"
-        ]
-    else:
-        message, helps = f"what answers at {found.address} is not Kafka", []
-    return Unreachable("wrong-protocol", message, why=found.detail, try_=(*helps, taken if port == 9092 else usual))
+        runs = "yak up --status          shows paused brokers" if is_loopback(host) else "read the broker's log there"
+        return Unreachable("wrong-protocol", message, why=found.detail, try_=(runs, other))
+    message = f"what answers at {found.address} is not Kafka"
+    return Unreachable("wrong-protocol", message, why=found.detail, try_=(other,))
 
 
 def require_advertised(nodes: dict[int, str], proven: str, *, timeout_s: float = 1.0) -> None:
