@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from yak.errors import CheckFailed, StartRefused, Unreachable, UsageError, WaitTimeout, YakError
-from yak.local.log_file import last_line, read_end, size
+from yak.local.log_file import has_event, last_line, read_end, size
 from yak.local.processes import ProcessId, identify
 from yak.local.quorum import BOTH, REDIS, QuorumSpec
 from yak.local.spawn import spawn_detached, yak_argv, yak_environment
@@ -33,9 +33,11 @@ _FROZEN_PATIENCE_SECONDS: Final = 3.0
 """For so long the metadata store may still get its history, or the broker may still offer its image."""
 _WAITS_FOR_QUORUM: Final = "waiting for the metadata quorum:"
 """A broker begins a line of its log with this after five seconds without a leader of the quorum."""
-_HAS_LEADER: Final = " quorum-leader-"
+_HAS_LEADER: Final = "quorum-leader-"
 """In the log's lines about a leader that was elected, or is followed."""
 _ERROR_LINE = re.compile(r"^error\[([a-z0-9-]+)\]: (.*)$")
+_REASON: Final = re.compile(r'''reason(?:=|": )"((?:[^"\\]|\\.)*)"''')
+"""In a line of text or JSON."""
 _BY_EXIT_CODE: Final[dict[int, type[YakError]]] = {
     kind.exit_code: kind for kind in (StartRefused, UsageError, Unreachable, CheckFailed, WaitTimeout)
 }
@@ -193,18 +195,18 @@ class StartingBroker:
         """Fail the start at once when the metadata store lacks the history, for which a broker alone would wait
         forever."""
         # the broker goes on to log other events, of peers that are gone or of a slow machine
-        lines = [line for line in self._new_log().splitlines() if any(f" {event} " in line for event in _OF_FREEZING)]
+        lines = [line for line in self._new_log().splitlines() if any(has_event(line, each) for each in _OF_FREEZING)]
         line, now = lines[-1].strip() if lines else "", time.monotonic()
         if line != self._said_last:
             self._said_last, self._said_last_at = line, now
-        is_frozen = line and f" {_NO_MORE_FROZEN} " not in line
+        is_frozen = line and not has_event(line, _NO_MORE_FROZEN)
         if not is_frozen or now - self._said_last_at < _FROZEN_PATIENCE_SECONDS:
             return
         self.abandon()
         raise StartRefused(
             "broker-frozen",
             f"node {self.spec.node_id} cannot start: the metadata store does not hold its history",
-            why=line.partition('reason="')[2].rstrip('"') or line,
+            why=reason[1] if (reason := _REASON.search(line)) else line,
             try_=(
                 "bring the metadata store's own data back, then start again",
                 "yak cluster restore, then start again",

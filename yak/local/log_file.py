@@ -34,3 +34,8 @@ def last_line(path: str | os.PathLike[str], since: int = 0) -> str:
     """The last line with text among those that `read_end` finds; empty when there is none."""
     lines = [line.strip() for line in read_end(path, since).splitlines() if line.strip()]
     return lines[-1] if lines else ""
+
+
+def has_event(line: str, event: str) -> bool:
+    """Whether this line of a broker's log, text or JSON, is this event."""
+    return f" {event} " in line or f'"event": "{event}"' in line

@@ -43,7 +43,7 @@ class Restarts:
 
     def note_line(self, name: str, line: str) -> None:
         """Schedule a restart if this line of a child's log, text or JSON, is the halt event."""
-        if f" {_HALTED} " in line or f'"event": "{_HALTED}"' in line:
+        if log_file.has_event(line, _HALTED):
             if self._now() - self._started.get(name, self._now()) >= HEALTHY_SECONDS:
                 self._pauses.pop(name, None)
             self._halted[name] = self._pid_of(name)

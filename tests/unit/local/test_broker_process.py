@@ -53,6 +53,7 @@ def test_the_serve_arguments_say_where_to_answer_http() -> None:
 
 
 FROZEN = "echo '12:00:00 error metadata-frozen code=NO_CLUSTER reason=\"the store is empty\"'"
+FROZEN_JSON = """echo '{"level": "error", "event": "metadata-frozen", "code": "X", "reason": "the store is empty"}'"""
 CHATTER = "while :; do echo 12:00:01 info peer-lost node=2; sleep 0.02; done"
 
 
@@ -73,10 +74,11 @@ def start(tmp_path, monkeypatch):
         broker.abandon()
 
 
-def test_broker_that_is_frozen_and_logs_other_events_is_refused(start) -> None:
+@pytest.mark.parametrize("frozen", [FROZEN, FROZEN_JSON])
+def test_broker_that_is_frozen_and_logs_other_events_is_refused(start, frozen) -> None:
     """Only its last line was looked at: a start among peers that were gone waited for a minute."""
     with pytest.raises(StartRefused, match="does not hold its history") as refused:
-        start(f"{FROZEN}; {CHATTER}").wait_ready()
+        start(f"{frozen}; {CHATTER}").wait_ready()
     assert (refused.value.code, refused.value.why) == ("broker-frozen", "the store is empty")
 
 
