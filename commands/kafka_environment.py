@@ -363,28 +363,32 @@ def _take_store(found: KafkaEnvironment, environment: Mapping[str, str], *, has_
         return
     found.settings["voters"] = (voters, voters_origin)
     if not environment.get("YAK_CLUSTER_SECRET_FILE"):
-        found.secret = _secret_of(found.cluster_id, checks=_check_of_clients(found))
+        found.secret = _secret_of(found.cluster_id)
 
 
 _CHECKS: Final = ("authorizer.class.name", "sasl.enabled.mechanisms", "ssl.client.auth")
+"""Configs, of the broker or of a listener, by which not every client may do everything."""
 
 
-def _check_of_clients(found: KafkaEnvironment) -> str | None:
-    """A config by which not every client may do everything."""
-    return next((name for name in _CHECKS if found.value(name).strip().lower() not in ("", "none")), None)
+def refuse_known_secret(configs: Mapping[str, tuple[str, str]]) -> None:
+    """Refuse the secret that follows from CLUSTER_ID beside configs that check clients, each with its value and origin.
+
+    Raises UsageError (`kafka-environment`).
+    """
+    for name, (value, origin) in configs.items():
+        if name.endswith(_CHECKS) and value.strip().lower() not in ("", "none"):
+            raise _refused(
+                f"{name} ({origin})",
+                "the brokers' secret would follow from CLUSTER_ID, which clients can read",
+                "a client that knows the secret is a broker: without a login, and whatever the ACLs say",
+                "YAK_CLUSTER_SECRET_FILE=FILE   of `yak quorum secret`, the same for each broker",
+            )
 
 
-def _secret_of(cluster_id: str, *, checks: str | None) -> "ClusterSecret":
+def _secret_of(cluster_id: str) -> "ClusterSecret":
     """The secret that brokers with one CLUSTER_ID share. It keeps out brokers of other clusters, not attackers."""
     from yak.protocol.peer_proof import ClusterSecret
 
-    if checks is not None:
-        raise _refused(
-            variable_of(checks),
-            "the brokers' secret would follow from CLUSTER_ID, which clients can read",
-            "a client that knows the secret is a broker: without a login, and whatever the ACLs say",
-            "YAK_CLUSTER_SECRET_FILE=FILE   of `yak quorum secret`, the same for each broker",
-        )
     if not cluster_id:
         raise _refused(
             "KAFKA_CONTROLLER_QUORUM_VOTERS",

@@ -179,6 +179,10 @@ def run(g: Globals, flags: ServeFlags) -> None:
     resolved.take_configs(environment)
     options = resolved.options()
     if environment is not None:
+        from yak.commands.kafka_environment import refuse_known_secret
+
+        if options.cluster_secret is None and environment.secret is not None:
+            refuse_known_secret(resolved.configs)
         options = replace(
             options,
             cluster_secret=options.cluster_secret or environment.secret,

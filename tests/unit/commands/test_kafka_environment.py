@@ -13,6 +13,7 @@ from yak.commands.kafka_environment import (
     KafkaEnvironment,
     config_name,
     read_kafka_environment,
+    refuse_known_secret,
     variable_of,
 )
 from yak.commands.main import run
@@ -142,20 +143,19 @@ def test_several_voters_share_the_secret_of_their_cluster_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "check",
+    ("name", "value"),
     [
-        {"KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-        {"KAFKA_SASL_ENABLED_MECHANISMS": "SCRAM-SHA-512"},
-        {"KAFKA_SSL_CLIENT_AUTH": "required"},
+        ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+        ("sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+        ("listener.name.external.ssl.client.auth", "required"),
     ],
 )
-def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(check: dict[str, str]) -> None:
-    voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093,3@c:9093", **check}
-    error = refused(CLUSTER_ID="x", **voters)
-    assert error.message.startswith(next(iter(check)))
-    assert "YAK_CLUSTER_SECRET_FILE" in str(error.try_)
-    assert read(CLUSTER_ID="x", YAK_CLUSTER_SECRET_FILE="/file", **voters).secret is None
-    assert read(CLUSTER_ID="x", **voters | dict.fromkeys(check, "none")).secret is not None
+def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(name: str, value: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        refuse_known_secret({name: (value, "file server.properties")})
+    assert caught.value.message.startswith(f"{name} (file server.properties): ")
+    assert "YAK_CLUSTER_SECRET_FILE" in str(caught.value.try_)
+    refuse_known_secret({name: ("none", "env")})
 
 
 def test_another_metadata_store_takes_the_place_of_the_quorum() -> None:
@@ -285,3 +285,15 @@ def test_bad_value_is_refused_by_its_config(
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "many")
     assert run(["serve", "--kafka-env", "--dry-run"]) == 2
     assert "num.partitions=many cannot be used" in capsys.readouterr().err
+
+
+def test_secret_that_clients_can_compute_is_refused_beside_an_authorizer_of_the_properties_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CLUSTER_ID", "x")
+    monkeypatch.setenv("KAFKA_NODE_ID", "1")
+    monkeypatch.setenv("KAFKA_CONTROLLER_QUORUM_VOTERS", "1@a:9093,2@b:9093,3@c:9093")
+    file = tmp_path / "server.properties"
+    file.write_text("authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n")
+    assert run(["serve", "--kafka-env", "--dry-run", "--properties", str(file)]) == 2
+    assert "the brokers' secret would follow from CLUSTER_ID" in capsys.readouterr().err
