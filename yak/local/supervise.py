@@ -91,9 +91,12 @@ class LogFollower:
                 self._positions[name], self._halves[name] = 0, b""
             if size == self._positions[name]:
                 continue
-            with open(path, "rb") as file:
-                file.seek(self._positions[name])
-                data = file.read(_READ_AT_MOST_BYTES)
+            try:
+                with open(path, "rb") as file:
+                    file.seek(self._positions[name])
+                    data = file.read(_READ_AT_MOST_BYTES)
+            except FileNotFoundError:  # a start has just put it aside
+                continue
             self._positions[name] += len(data)
             *lines, self._halves[name] = (self._halves[name] + data).split(b"\n")
             found += [(name, line.decode("utf-8", "replace")) for line in lines]

@@ -127,6 +127,14 @@ def test_restart_that_the_disk_refuses_is_reported_and_does_not_end_the_cluster(
     assert reported == ["cluster.json: No space left on device"]
 
 
+def test_log_that_is_put_aside_while_it_is_read_does_not_end_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follower = LogFollower({"node-1": str(tmp_path / "node-1.log")})
+    monkeypatch.setattr("yak.local.supervise.log_file.size", lambda _: 5)
+    assert follower.new_lines() == []
+
+
 def test_broker_that_ended_before_the_first_check_is_reported() -> None:
     stop_asked = SignalEvent()
     reported: list[tuple[int, str]] = []
