@@ -33,6 +33,7 @@ PATIENCE_SECONDS: Final = 20.0
 START_SECONDS: Final = 60.0
 _POLL_SECONDS: Final = 0.002
 SOCKET_NAME: Final = "redis.sock"
+_FOLDER_PREFIX: Final = "yak-"
 _PARENT_BYTES_MAX: Final = 70
 _SHORT_FOLDERS: Final = ("/tmp", "/var/tmp")  # noqa: S108 - parents of folders that mkdtemp makes
 _SOCKET_PATH_BYTES_MAX: Final = 100
@@ -61,16 +62,23 @@ def socket_for(folder: str) -> str:
     parents = (os.environ.get("XDG_RUNTIME_DIR", ""), tempfile.gettempdir(), *_SHORT_FOLDERS)
     usable = (each for each in parents if os.access(each, os.W_OK) and len(os.fsencode(each)) <= _PARENT_BYTES_MAX)
     parent = next(usable, None)
-    return path if parent is None else os.path.join(tempfile.mkdtemp(prefix="yak-", dir=parent), SOCKET_NAME)
+    return path if parent is None else os.path.join(tempfile.mkdtemp(prefix=_FOLDER_PREFIX, dir=parent), SOCKET_NAME)
 
 
 def forget_socket(path: str, folder: str) -> None:
-    """Remove the socket of a server that ended, and the folder that `socket_for` made for it."""
+    """Remove the socket of a server that ended, and the folder that `socket_for` made for it.
+
+    A stored address may have come with a cloned directory: no other file is removed.
+    """
+    parent, name = os.path.split(path)
+    is_made_here = parent != folder and os.path.basename(parent).startswith(_FOLDER_PREFIX)
+    if name != SOCKET_NAME or not (parent == folder or is_made_here):
+        return
     with contextlib.suppress(OSError):
         os.unlink(path)
-    if os.path.dirname(path) != folder:
+    if is_made_here:
         with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(path))
+            os.rmdir(parent)
 
 
 def socket_url(path: str) -> str:

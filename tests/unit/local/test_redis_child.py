@@ -108,3 +108,17 @@ def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
     assert copy == str(folder / "valkey-server")
     assert os.access(copy, os.X_OK)
     assert redis_child._lasting_copy("/usr/bin/redis-server", str(folder)) == "/usr/bin/redis-server"
+
+
+def test_only_the_socket_that_was_made_for_the_server_is_removed(tmp_path: Path) -> None:
+    """The address may have come with a cloned directory."""
+    folder, foreign, made = tmp_path / "redis", tmp_path / "keys", tmp_path / "yak-1"
+    for each in (folder, foreign, made):
+        each.mkdir()
+        (each / "redis.sock").touch()
+    (folder / "id_ed25519").touch()
+    for path in (foreign / "redis.sock", folder / "id_ed25519", folder / "redis.sock", made / "redis.sock"):
+        redis_child.forget_socket(str(path), str(folder))
+    assert (foreign / "redis.sock").exists()
+    assert [each.name for each in folder.iterdir()] == ["id_ed25519"]
+    assert not made.exists()
