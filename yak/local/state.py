@@ -147,7 +147,7 @@ def load(data_dir: str) -> ClusterState | None:
     path = state_path(data_dir)
     try:
         problem = distrust(str(path))
-        text = "" if problem else path.read_text("utf-8")
+        text = b"" if problem else path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -170,7 +170,7 @@ def load(data_dir: str) -> ClusterState | None:
                 try_=("use the yak that started the cluster", "yak up -d --data-dir OTHER"),
             )
         return _decode(raw)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StartRefused(
             "cluster-state",
             f"{path} does not describe a cluster",

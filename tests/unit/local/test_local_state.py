@@ -53,16 +53,21 @@ def test_a_directory_without_a_cluster_gives_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 9}', '{"version": 1, "redis": 3}']
+    "content",
+    [
+        *(b"", b"{", b"[]", b"{}", b'{"version": 1}', b'{"version": 9}', b'{"version": 1, "redis": 3}'),
+        *(b'{"version": "\xff"}', b"[" * 100_000),
+        b'{"version": 1, "redis": {"url": "", "process": null, "is_ours": true}, "brokers": [], "supervisor": null, "exposed": []}',
+    ],
 )
-def test_file_that_is_no_state_is_refused_and_left_unchanged(tmp_path: Path, text: str) -> None:
+def test_file_that_is_no_state_is_refused_and_left_unchanged(tmp_path: Path, content: bytes) -> None:
     path = state.state_path(str(tmp_path))
-    path.write_text(text)
+    path.write_bytes(content)
     with pytest.raises(StartRefused) as caught:
         state.load(str(tmp_path))
     assert caught.value.code == "cluster-state"
     assert caught.value.why
-    assert path.read_text() == text
+    assert path.read_bytes() == content
 
 
 def test_two_commands_cannot_change_a_cluster_at_once(tmp_path: Path) -> None:
