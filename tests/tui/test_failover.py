@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 import pytest
-from driving import on_recorded
+from driving import on_recorded, until
 from fake_control import FakeControl
 from pictures import recorded_source
 
@@ -164,9 +164,9 @@ async def test_refused_action_is_reported_and_is_no_drill():
     async with on_failover(control) as (app, pilot):
         for key in ("P", "y"):
             await answer(app, pilot, key)
-        assert app.notices[-1][1] is control.refuse
+        await until(pilot, lambda: app.notices and app.notices[-1][1] is control.refuse, "the error is shown")
+        await until(pilot, lambda: "SIGSTOP" not in lines_of(app, "#failover-lines"), "the drill is not shown")
         assert app.screen_below().drills.last is None
-        assert "SIGSTOP" not in lines_of(app, "#failover-lines")
 
 
 async def test_planned_failover_updates_its_command_and_sends_the_request():
