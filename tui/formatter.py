@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from yak.client.times import parse_time_ms
-from yak.view.formats import format_age, format_count, format_size, group_digits
+from yak.view.formats import counted, format_age, format_count, format_size, group_digits
 
 Zone = Literal["utc", "local", "relative"]
 ZONES: Final[tuple[Zone, ...]] = ("utc", "local", "relative")
@@ -60,7 +60,7 @@ class Formatter:
 
     def counted(self, number: int, noun: str) -> str:
         """`1 record`, `1 842 records`."""
-        return f"{self.number(number)} {noun}{'' if number == 1 else 's'}"
+        return counted(number, noun, " " if self.is_ascii else GROUP)
 
     def size(self, value: float | None) -> str:
         """Bytes: `0 B`, `12.3 MiB`."""

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -295,6 +296,7 @@ def test_every_module_can_be_imported_first() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@cache
 def names_in(path: Path) -> set[str]:
     """The names that a module defines or imports, at any depth: a test of `sys.platform` may stand around them."""
     found: set[str] = set()

@@ -14,9 +14,9 @@ def group_digits(number: int, separator: str = " ") -> str:
     return f"{number:,}".replace(",", separator)
 
 
-def counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str, separator: str = " ") -> str:
     """`1 record`, `1 842 records`."""
-    return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{group_digits(number, separator)} {noun}{'' if number == 1 else 's'}"
 
 
 def numbered(noun: str, numbers: Collection[int]) -> str:
