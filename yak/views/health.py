@@ -10,6 +10,7 @@ from yak.cluster.image import Image, TopicInfo
 from yak.config.topic_configs import resolve_log_config
 from yak.ids import NodeId
 from yak.view.partition_state import NONE, BrokerCounts, Replication, StateCounts, count_by_broker
+from yak.views.partitions import present_partitions
 from yak.views.quorum import own_quorum_json
 
 if TYPE_CHECKING:
@@ -115,11 +116,12 @@ class Health:
 
 
 class HealthView:
-    """Builds `Health`. Partition counts are computed once per image."""
+    """Builds `Health`. Partition counts are computed once per image, and each second while the metadata store is away."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._image: Image | None = None
+        self._lost_s = 0
         self._counts = PartitionCounts()
 
     def present(self) -> Health:
@@ -128,8 +130,9 @@ class HealthView:
 
     def _count(self) -> PartitionCounts:
         image = self._broker.image
-        if image is not self._image:
-            self._image, self._counts = image, _count(self._broker, image)
+        lost_s = (self._broker.store_outage.present_ms(self._broker.now_ms) or 0) // 1_000
+        if image is not self._image or lost_s != self._lost_s:
+            self._image, self._lost_s, self._counts = image, lost_s, _count(self._broker, image)
         return self._counts
 
 
@@ -152,7 +155,9 @@ class MinIsrs:
 
 def _count(broker: Broker, image: Image) -> PartitionCounts:
     min_isrs = MinIsrs(broker)
-    found = [(info, min_isrs.of(topic)) for topic in image.topics.values() for info in topic.partitions]
+    found = [
+        (info, min_isrs.of(topic)) for topic in image.topics.values() for info in present_partitions(broker, topic)
+    ]
     return PartitionCounts(
         StateCounts.of(Replication.of(info, min_isr) for info, min_isr in found),
         count_by_broker(info for info, _ in found),

@@ -16,6 +16,7 @@ from yak.view.lag import lag_records
 from yak.view.partition_replicas import PartitionReplicas
 from yak.view.partition_state import ALL, Conditions, Replication
 from yak.views.health import MinIsrs
+from yak.views.partitions import present_partitions
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -44,7 +45,7 @@ def rows(broker: Broker, wanted: PartitionFilter) -> Iterator[Row]:
     names = sorted(image.topics) if wanted.topic is None else [wanted.topic]
     for topic in (image.topics[name] for name in names if name in image.topics):
         min_isr = min_isrs.of(topic)
-        for info in topic.partitions:
+        for info in present_partitions(broker, topic):
             if wanted.is_wanted(info, min_isr):
                 yield row(broker, topic, info, min_isr)
 

@@ -15,6 +15,7 @@ from yak.server.http.metrics.text import Samples, counter, gauge
 from yak.storage.compaction import dirty_ratio
 from yak.view.lag import lag_records
 from yak.view.partition_state import Replication, is_offline
+from yak.views.partitions import present_partitions
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -27,7 +28,8 @@ UNDER_MIN_ISR: Final = gauge(
 )
 OFFLINE_REPLICAS: Final = gauge("yak_offline_replicas", "Offline replicas on this broker, for example on a failed disk")
 OFFLINE: Final = gauge(
-    "yak_offline_partitions", "Offline partitions of the cluster (no leader), from this broker's metadata"
+    "yak_offline_partitions",
+    "Offline partitions of the cluster, as this broker knows it: no leader, or a dead one while the metadata store is away",
 )
 CLUSTER_PARTITIONS: Final = gauge("yak_cluster_partitions", "Partitions of the cluster, from this broker's metadata")
 LATE_TRANSACTIONS: Final = gauge(
@@ -110,7 +112,7 @@ def gather(broker: Broker, samples: Samples, partitions_max: int, now_ms: int) -
 def _cluster(broker: Broker, samples: Samples) -> Iterator[int]:
     count = leaderless = seen = 0
     for topic in list(broker.image.topics.values()):
-        infos = topic.partitions
+        infos = present_partitions(broker, topic)
         count += len(infos)
         leaderless += sum(map(is_offline, infos))
         seen += len(infos) + 1
