@@ -234,14 +234,18 @@ def add_progress(folder: Path, line: Mapping[str, Any]) -> None:
         file.write(json.dumps(dict(line)) + "\n")
         length = file.tell()
     if length > PROGRESS_BYTES:
-        lines = path.read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_MAX:]
+        lines = _latest_lines(path)
         replace_file(str(path), ("\n".join(lines) + "\n").encode())
 
 
+def _latest_lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-PROGRESS_LINES_MAX:]
+
+
 def progress_of(run: Run) -> list[dict[str, Any]]:
-    """The latest batches, oldest first; an incomplete line is left out."""
+    """The latest batches, oldest first; an incomplete or damaged line is left out."""
     try:
-        lines = (run.folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()[-PROGRESS_LINES_MAX:]
+        lines = _latest_lines(run.folder / "progress.jsonl")
     except OSError:
         return []
     found = []

@@ -142,7 +142,7 @@ def test_progress_is_stored_and_its_older_part_dropped(tmp_path: Path, monkeypat
     made = spark_runs.new_run("counts", base=tmp_path)
     for number in range(200):
         spark_runs.add_progress(made.folder, {"event": "batch", "batch": number, "query_id": "q"})
-    (made.folder / "progress.jsonl").open("a").write('{"event": "ba')
+    (made.folder / "progress.jsonl").open("ab").write(b'\xff\n{"event": "ba')
     batches = [line["batch"] for line in spark_runs.progress_of(made)]
     assert batches[-1] == 199
     assert batches == sorted(batches)
