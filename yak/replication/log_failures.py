@@ -96,7 +96,9 @@ class LogFailures:
 
     def write_succeeded(self, directory: str) -> None:
         """The directory has room again. Called only while there are full directories: appends have no time for more."""
-        self.full_directories.pop(directory, None)
+        if directory in self.full_directories:
+            del self.full_directories[directory]
+            self._context.notice("info", "log-directory-freed", directory=directory)
 
     @changes_state
     def directory_failed(self, failure: LogDirectoryFailure) -> None:

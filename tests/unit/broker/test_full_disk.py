@@ -42,8 +42,10 @@ def test_append_without_room_is_refused_and_works_again_without_a_restart(rig):
         assert rig.produce("orders", [b"refused"]).error_code == ErrorCode.kafka_storage_error
     assert not said(rig, "log-directory-offline")
     assert said(rig, "log-directory-full") == 1
+    assert not said(rig, "log-directory-freed")
     assert rig.produce("orders", [b"second"]).base_offset == 1
     assert rig.node.broker.log_failures.full_directories == {}
+    assert said(rig, "log-directory-freed") == 1
 
 
 @pytest.mark.parametrize("is_known", [True, False])
