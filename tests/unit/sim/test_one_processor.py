@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from yak.sim import one_processor
 from yak.sim.one_processor import on_one_processor
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a thread's processors")
@@ -32,3 +33,11 @@ def test_run_that_fails_gives_the_processors_back():
     with pytest.raises(ZeroDivisionError), on_one_processor():
         raise ZeroDivisionError
     assert os.sched_getaffinity(0) == before
+
+
+def test_run_without_proc_keeps_its_processors(monkeypatch, tmp_path):
+    """A chroot may have no /proc: the run ended with FileNotFoundError."""
+    monkeypatch.setattr(one_processor, "_STAT", tmp_path / "stat")
+    before = os.sched_getaffinity(0)
+    with on_one_processor():
+        assert os.sched_getaffinity(0) == before
