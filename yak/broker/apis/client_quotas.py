@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _EXACT, _DEFAULT, _SPECIFIED = 0, 1, 2
 _TIMEOUT_MS = 10_000
 _EPSILON: Final = 1e-6
-_LONG_MAX: Final = 2**63 - 1
+_LONG_MAX: Final = 2.0**63  # what Long.MAX_VALUE is as a double: tools set it for "unlimited"
 _INT_MAX: Final = 2**31 - 1
 _Filter: TypeAlias = dict[str, tuple[str | None, bool]]
 """By entity type: the name (None for the default), and whether any name matches."""

@@ -152,6 +152,12 @@ def test_alter_with_a_wrong_entity_or_quota_returns_invalid_request(rig, entity,
     assert described(rig)[1] == {}
 
 
+def test_largest_long_as_a_quota_is_stored_because_tools_set_it_for_unlimited(rig):
+    quota = ("producer_byte_rate", float(2**63 - 1))
+    assert altered(rig, ANN, quota) == ErrorCode.none
+    assert described(rig)[1] == {tuple(ANN): dict([quota])}
+
+
 def test_quota_close_to_zero_is_stored_as_given_and_applies_to_connections(rig):
     quota = ("connection_creation_rate", 1e-7)
     assert altered(rig, ANY_IP, quota) == ErrorCode.none
