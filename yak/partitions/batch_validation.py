@@ -184,11 +184,13 @@ class RecordRules:
 def with_create_time(batch: Buffer, config: LogConfig) -> bytes:
     """The batch of a client that set the timestamp type LogAppendTime, as one of CreateTime (LogValidator).
 
-    Raises PeerError with INVALID_TIMESTAMP if the topic has LogAppendTime, which only the broker sets, or without a time.
+    Raises RecordValidationError with INVALID_TIMESTAMP if the topic has LogAppendTime, which only the broker sets, or without a time.
     """
     header = read_header(batch)
     if config.message_timestamp_type == "LogAppendTime" or header.max_timestamp == NO_TIMESTAMP:
-        raise PeerError(ErrorCode.invalid_timestamp, "a producer may not set the timestamp type LogAppendTime")
+        message = "a producer may not set the timestamp type LogAppendTime"
+        refused = (RecordError(index, message) for index in range(min(header.records_count, RECORD_ERRORS_MAX)))
+        raise RecordValidationError(ErrorCode.invalid_timestamp, message, tuple(refused))
     attributes = header.attributes & ~TIMESTAMP_TYPE_BIT
     return with_records(batch, bytes(memoryview(batch)[HEADER_BYTES:]), attributes)
 

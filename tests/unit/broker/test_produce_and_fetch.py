@@ -316,7 +316,9 @@ def test_batch_that_claims_log_append_time_is_stored_with_create_time(rig):
     ((_, header),) = iterate_headers(data)
     assert (header.attributes, header.crc) == (0, compute_crc(data))
     rig.create_topic("stamped", message_timestamp_type="LogAppendTime")
-    assert rig.produce_raw("stamped", claimed).error_code == ErrorCode.invalid_timestamp
+    refused = rig.produce_raw("stamped", claimed)
+    assert refused.error_code == ErrorCode.invalid_timestamp
+    assert [each.batch_index for each in refused.record_errors] == [0], "Kafka refuses each record"
 
 
 def batch_of_times(rig, *ages_ms: int, codec: str | None = None) -> bytes:
