@@ -44,6 +44,9 @@ def apply_incremental(
     names = [change.name for change in changes]
     if len(set(names)) != len(names):
         raise PeerError(ErrorCode.invalid_request, "Error due to duplicate config keys")
+    for change in changes:  # Kafka's ConfigAdminManager checks this before any value
+        if change.value is None and change.operation != IncrementalOp.DELETE:
+            raise PeerError(ErrorCode.invalid_request, f"Null value not supported for config: {change.name}")
     result = dict(overrides)
     for change in changes:
         if change.operation == IncrementalOp.DELETE:
@@ -61,8 +64,7 @@ def _new_value(
 ) -> str:
     if change.operation not in (IncrementalOp.SET, IncrementalOp.APPEND, IncrementalOp.SUBTRACT):
         raise PeerError(ErrorCode.invalid_request, f"Unknown operation type {change.operation}")
-    if change.value is None:
-        raise PeerError(ErrorCode.invalid_request, f"Null value not supported for config: {change.name}")
+    assert change.value is not None
     if change.operation == IncrementalOp.SET:
         return change.value
     definition = table.get(change.name)

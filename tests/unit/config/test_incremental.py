@@ -57,6 +57,7 @@ def test_subtract_takes_away_what_is_there():
         ([("size", IncrementalOp.APPEND, "1")], ErrorCode.invalid_config),
         ([("nothing", IncrementalOp.APPEND, "1")], ErrorCode.invalid_config),
         ([("size", IncrementalOp.SET, None)], ErrorCode.invalid_request),
+        ([("size", IncrementalOp.APPEND, "1"), ("colours", IncrementalOp.SET, None)], ErrorCode.invalid_request),
         ([("size", 9, "1")], ErrorCode.invalid_request),
         ([("size", IncrementalOp.SET, "1"), ("size", IncrementalOp.DELETE, None)], ErrorCode.invalid_request),
     ],
