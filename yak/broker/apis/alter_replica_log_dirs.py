@@ -12,7 +12,6 @@ from yak.acls.bindings import Operation
 from yak.broker.call import Call, Now, Outcome
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
-from yak.protocol.topic_names import validate_topic_name
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -43,7 +42,6 @@ def handle(broker: Broker, call: Call) -> Outcome:
 def _outcome(broker: Broker, call: Call, topic_partition: TopicPartition, path: str) -> ErrorCode:
     try:
         broker.authorization.check_cluster(call, Operation.ALTER)
-        validate_topic_name(topic_partition.topic)
         directory = next((found for found in broker.log_store.directories if found.path == path), None)
         if directory is None:
             return ErrorCode.log_dir_not_found

@@ -276,7 +276,8 @@ def test_alter_replica_log_dirs_answers_at_once_with_kafkas_codes(version):
     assert moved("/nowhere", "orders", 0) == ErrorCode.log_dir_not_found
     assert moved(there, "orders", 7) == ErrorCode.unknown_topic_or_partition
     assert moved(there, "nowhere", 0) == ErrorCode.unknown_topic_or_partition
-    assert moved(there, "a/b", 0) == ErrorCode.invalid_topic_exception
+    assert moved("/nowhere", "a/b", 0) == ErrorCode.log_dir_not_found
+    assert moved(there, "a/b", 0) == ErrorCode.unknown_topic_or_partition
     topic = {"name": "elsewhere", "num_partitions": -1, "replication_factor": -1}
     assignments = [{"partition_index": 0, "broker_ids": [2]}]
     more = {"timeout": dt.timedelta(seconds=5)}
