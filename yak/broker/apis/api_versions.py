@@ -36,7 +36,7 @@ _NO_NODE = -1
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
-    """Answer with the table, or INVALID_REQUEST if the client's software name or version is malformed (KIP-511).
+    """Answer with the table, or with INVALID_REQUEST alone if the client's software name or version is malformed (KIP-511).
 
     REBOOTSTRAP_REQUIRED if the client wants to reach another cluster or broker: this one has got its address. A liveness
     probe of another broker is answered once the image is as new as the probe's (`yak.lifecycle.failure_watch`).
@@ -46,9 +46,8 @@ def handle(broker: Broker, call: Call) -> Outcome:
         name, version = request.client_software_name, request.client_software_version
         target = (request.cluster_id, request.node_id) if call.version >= _TARGET_VERSION else (None, _NO_NODE)
         is_short = max(len(name), len(version)) <= _SOFTWARE_LENGTH_MAX
-        if not is_short or not _SOFTWARE_NAME.fullmatch(name) or not _SOFTWARE_NAME.fullmatch(version):
-            return Now({"error_code": ErrorCode.invalid_request, "api_keys": _ranges(broker, call)})
-        if (target[0] is None) != (target[1] == _NO_NODE):
+        is_named = is_short and _SOFTWARE_NAME.fullmatch(name) and _SOFTWARE_NAME.fullmatch(version)
+        if not is_named or (target[0] is None) != (target[1] == _NO_NODE):
             return Now({"error_code": ErrorCode.invalid_request, "api_keys": []})
         if target[0] is not None and target != (broker.image.cluster_id, broker.node_id):
             return Now({"error_code": ErrorCode.rebootstrap_required, "api_keys": []})
