@@ -28,10 +28,11 @@ def _replacement(resource: Resource, requested: Any) -> dict[str, str]:
         raise PeerError(ErrorCode.invalid_request, "AlterConfigs does not take broker loggers")
     settings: dict[str, str] = {}
     for config in requested.configs:
+        if config.value is None:  # before any value, as in Kafka's ConfigAdminManager
+            raise PeerError(ErrorCode.invalid_request, f"config {config.name} has no value")
+    for config in requested.configs:
         if config.name in settings:
             raise PeerError(ErrorCode.invalid_request, f"config {config.name} is given twice")
-        if config.value is None:
-            raise PeerError(ErrorCode.invalid_request, f"config {config.name} has no value")
         if resource.overrides.get(config.name) != config.value:
             resource.validate(config.name, config.value)
         settings[config.name] = config.value

@@ -245,6 +245,7 @@ def test_alter_configs_replaces_all(rig):
     assert replace_configs(rig, {"segment.bytes": "88888"}) == 0
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "604800000"
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "88888"
+    assert replace_configs(rig, {"retention.ms": "soon", "segment.bytes": None}) == ErrorCode.invalid_request
 
 
 def test_offsets_are_found_by_time_and_by_name(rig):
