@@ -281,6 +281,6 @@ def _deleted(binding: AclBinding, results: dict[str, PeerError | None]) -> Field
 
 APIS = (
     Api(29, "DescribeAcls", range(1, 4), describe_acls),
-    Api(30, "CreateAcls", range(1, 4), create_acls),
+    Api(30, "CreateAcls", range(1, 4), create_acls, ("principals without a name, such as User:, are refused",)),
     Api(31, "DeleteAcls", range(1, 4), delete_acls),
 )
