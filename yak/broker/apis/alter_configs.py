@@ -27,15 +27,13 @@ def _replacement(resource: Resource, requested: Any) -> dict[str, str]:
     if isinstance(resource, BrokerLoggerResource):
         raise PeerError(ErrorCode.invalid_request, "AlterConfigs does not take broker loggers")
     settings: dict[str, str] = {}
-    for config in requested.configs:
-        if config.value is None:  # before any value, as in Kafka's ConfigAdminManager
-            raise PeerError(ErrorCode.invalid_request, f"config {config.name} has no value")
-    for config in requested.configs:
-        if config.name in settings:
-            raise PeerError(ErrorCode.invalid_request, f"config {config.name} is given twice")
-        if resource.overrides.get(config.name) != config.value:
-            resource.validate(config.name, config.value)
+    for config in requested.configs:  # before any value, as in Kafka's ConfigAdminManager
+        if config.value is None or config.name in settings:
+            raise PeerError(ErrorCode.invalid_request, f"config {config.name} has no value, or is given twice")
         settings[config.name] = config.value
+    for name, value in settings.items():
+        if resource.overrides.get(name) != value:
+            resource.validate(name, value)
     return settings
 
 

@@ -246,6 +246,9 @@ def test_alter_configs_replaces_all(rig):
     assert value_of(rig, TOPIC, "orders", "retention.ms") == "604800000"
     assert value_of(rig, TOPIC, "orders", "segment.bytes") == "88888"
     assert replace_configs(rig, {"retention.ms": "soon", "segment.bytes": None}) == ErrorCode.invalid_request
+    twice = [{"name": "retention.ms", "value": "soon"}] * 2
+    resource = {"resource_type": TOPIC, "resource_name": "orders", "configs": twice}
+    assert rig.ask(33, 2, resources=[resource]).responses[0].error_code == ErrorCode.invalid_request
 
 
 def test_offsets_are_found_by_time_and_by_name(rig):
