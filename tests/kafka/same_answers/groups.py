@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+import uuid
 from typing import Any, Final
 
 from tests.kafka.same_answers.data import TRANSACTIONAL, create, fetch, produce
@@ -33,12 +34,23 @@ class Members:
     def __init__(self, side: Side) -> None:
         self.side, self.ids = side, list[str]()
         self.generation, self.leader = 0, ""
+        self._topic_ids: dict[str, uuid.UUID] = {}
 
     def ask(self, api_key: int, version: int, note: str, **fields: Any) -> Any:
         """Send once, and record the answer with the names of the members."""
         answer = self.side.once(api_key, version, **fields)
         self.side.record(f"{api_key} v{version} {self._named(note)}", self._named(answer))
         return answer
+
+    def place(self, name: str, version: int) -> dict[str, Any]:
+        """A topic of OffsetCommit or OffsetFetch, since v10 by its id."""
+        if version < 10:
+            return {"name": name}
+        if name not in self._topic_ids:
+            wanted = [{"name": name, "topic_id": None}]
+            found = self.side.once(3, 12, topics=wanted, allow_auto_topic_creation=False)["topics"][0]["topic_id"]
+            self._topic_ids[name] = found or uuid.uuid5(uuid.NAMESPACE_DNS, name)
+        return {"topic_id": self._topic_ids[name]}
 
     def _named(self, value: Any) -> Any:
         if isinstance(value, dict):
@@ -136,18 +148,18 @@ def _offsets(members: Members, rng: random.Random, what: str, base: dict[str, An
             "committed_leader_epoch": rng.choice([-1, 3]),
             "committed_metadata": metadata,
         }
+        version = rng.randint(2, 10)
         requested = [
-            {"name": name, "partitions": [{**row, "partition_index": each} for each in indexes]}
+            {**members.place(name, version), "partitions": [{**row, "partition_index": each} for each in indexes]}
             for name, indexes in topics.items()
         ]
         note = f"{base} {topics} {offset} {len(metadata or '')}"
         named = base | {"generation_id_or_member_epoch": base["generation_id"], "retention_time": -1}
-        members.ask(8, rng.randint(2, 9), note, **named, topics=requested)
+        members.ask(8, version, note, **named, topics=requested)
     elif what == "fetch":
-        requested = rng.choice(
-            [None, [{"name": name, "partition_indexes": indexes} for name, indexes in topics.items()]]
-        )
-        version, stable = rng.randint(2, 9), rng.random() < 0.5
+        version, stable = rng.randint(2, 10), rng.random() < 0.5
+        named = [{**members.place(name, version), "partition_indexes": indexes} for name, indexes in topics.items()]
+        requested = rng.choice([None, named])
         one = {"group_id": group, "topics": requested}
         who = rng.choice([(None, -1), (None, -1), (base["member_id"], base["generation_id"])])
         several = [

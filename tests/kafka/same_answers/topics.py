@@ -17,7 +17,7 @@ from yak.protocol.record_writer import build_batch
 ABSENT: Final = "absent"
 _FIELDS: Final = {
     "base_offset": (0, ">q", (1, -1, 7)),
-    "batch_length": (8, ">i", (0, 48, -1, 1 << 30)),
+    "batch_length": (8, ">i", (0, -1, 1 << 30)),
     "partition_leader_epoch": (12, ">i", (0, 5, -2)),
     "magic": (16, ">b", (0, 1)),
     "attributes": (21, ">h", (8, 0x20)),
@@ -35,7 +35,8 @@ def batches(side: Side, rng: random.Random) -> None:
 
     Not tried is what YAK refuses on purpose, and Kafka does not: transactions without a producer id, other negative
     producer ids and timestamps, a maximum timestamp that no record has, and bytes behind the batch. Kafka does not answer
-    records that are null, and YAK does not read records that it stores compressed.
+    records that are null, and YAK does not read records that it stores compressed. A batch that is shorter than its header is
+    CORRUPT_MESSAGE for YAK and INVALID_RECORD for Kafka.
     """
     side.hidden = frozenset(["log_append_time", "max_timestamp", "timestamp"])
     configs = rng.choice(
