@@ -4,7 +4,7 @@ import os
 import shlex
 import time
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, fields_by_option, flag, takes_value
@@ -135,7 +135,8 @@ class Globals:
     timeout_given: bool
     readonly: bool
     yes: bool
-    zone: tzinfo
+    zone: tzinfo | None
+    """The zone of times that are read and printed; None is this machine's, whose offset depends on the moment."""
     flags: Flags
     named_by: str = ""
     """The context that names the brokers of this command, for questions; empty if none does."""
@@ -369,12 +370,12 @@ def _is_offset(text: str) -> bool:
     return text in names or text[:1] in "+-@:" or text[:2] in ("s@", "e@") or text.replace(":", "").isdigit()
 
 
-def find_zone(name: str) -> tzinfo:
-    """UTC, this machine's zone for `local`, or an IANA zone. Raises UsageError (`bad-setting`)."""
+def find_zone(name: str) -> tzinfo | None:
+    """UTC, None (this machine's zone) for `local`, or an IANA zone. Raises UsageError (`bad-setting`)."""
     if name.upper() in ("UTC", "Z"):
         return UTC
     if name.lower() == "local":
-        return datetime.now().astimezone().tzinfo or UTC
+        return None
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

@@ -68,6 +68,8 @@ _FIRST_BATCH_S = 8.0
 _LINES_MAX = 200
 _JOBS_OWN = ("-b", "-q", "-t")
 """Short options with another meaning for a job than for the rest of yak."""
+NO_ZONE = "none"
+"""The zone of a Spark timestamp that has none."""
 
 
 def own_options_first(arguments: list[str]) -> list[str]:
@@ -476,7 +478,7 @@ class SessionOptions(SparkOptions, Bundle):
 def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
     """Print rows of a DataFrame with this schema in the chosen format."""
     columns = list(schema.names)
-    zones = [None if each.dataType.typeName() == "timestamp_ntz" else g.zone for each in schema.fields]
+    zones = [NO_ZONE if each.dataType.typeName() == "timestamp_ntz" else g.zone for each in schema.fields]
 
     def values_of(row: Any) -> list[Any]:
         return [plain(value, zone) for value, zone in zip(row, zones, strict=True)]
@@ -498,12 +500,12 @@ def print_rows(g: "Globals", schema: Any, rows: Iterator[Any]) -> None:
         g.out.table(made, names, empty="No rows.")
 
 
-def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
+def plain(value: Any, zone: dt.tzinfo | str | None = dt.UTC) -> Any:
     """A Spark value for JSON: bytes as text or hex, times in ISO-8601, rows and maps as objects.
 
     A decimal is a number, or a text where no double has its digits.
 
-    PySpark returns instants as this machine's local time without a zone; `zone` None leaves a time unchanged.
+    PySpark returns instants as this machine's local time without a zone; NO_ZONE leaves a time unchanged.
     """
     if value is None or isinstance(value, str | bool | int):
         return value
@@ -516,7 +518,7 @@ def plain(value: Any, zone: dt.tzinfo | None = dt.UTC) -> Any:
             return bytes(value).hex()
     if isinstance(value, dt.datetime):
         digits = "microseconds" if value.microsecond % 1000 else "milliseconds"
-        if zone is None:
+        if isinstance(zone, str):
             return value.isoformat(timespec=digits)
         return value.astimezone(zone).isoformat(timespec=digits).replace("+00:00", "Z")
     if isinstance(value, decimal.Decimal):

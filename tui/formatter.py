@@ -5,7 +5,7 @@ Meaning is never in a colour alone: every state has a sign and a word, and with 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -98,8 +98,7 @@ class Formatter:
 
     def parse_time_ms(self, text: str, now_ms: int) -> int:
         """A time as typed; one without a zone is local if times are shown so, else in UTC. Raises UsageError (`bad-time`)."""
-        local: tzinfo | None = datetime.fromtimestamp(now_ms / 1000, UTC).astimezone().tzinfo
-        return parse_time_ms(text, now_ms=now_ms, zone=local or UTC if self.zone == "local" else UTC)
+        return parse_time_ms(text, now_ms=now_ms, zone=None if self.zone == "local" else UTC)
 
     def _moment(self, time_ms: float | None, now_ms: float) -> datetime | str:
         """The moment; as text if it is unknown, relative, or outside of the years 1 to 9999, as a timestamp may be."""

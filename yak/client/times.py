@@ -46,8 +46,11 @@ def parse_duration_ms(text: str, *, bare_unit: str | None = None, may_be_iso: bo
     return duration_ms
 
 
-def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
-    """Milliseconds since the epoch. A time without a zone is read in `zone`. Raises UsageError (`bad-time`)."""
+def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo | None = UTC) -> int:
+    """Milliseconds since the epoch. A time without a zone is read in `zone`; None is this machine's zone.
+
+    Raises UsageError (`bad-time`).
+    """
     stripped = text.strip()
     if stripped.lower() == "now":
         return now_ms
@@ -59,22 +62,21 @@ def parse_time_ms(text: str, *, now_ms: int, zone: tzinfo = UTC) -> int:
         return int(stripped) if number >= _EPOCH_MS_FROM and stripped.isdigit() else round(number * 1000)
     try:
         moment = datetime.fromisoformat(stripped)
-    except ValueError:
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp() * 1000)
+    except (ValueError, OverflowError):
         raise UsageError(
             "bad-time",
             f'"{text}" is not a time',
             why="a time is ISO-8601, an epoch in seconds or milliseconds, a distance from now, or now",
             try_=("2026-11-20T12:00:00Z, 1795867200, -15m, now",),
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone)
-    return round(moment.timestamp() * 1000)
 
 
-def format_time(timestamp_ms: int, zone: tzinfo = UTC) -> str:
+def format_time(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:
     """ISO-8601 with milliseconds and zone: `2026-11-20T12:03:04.912Z`. Times outside years 1 to 9999 stay numbers."""
     try:
-        moment = datetime.fromtimestamp(timestamp_ms // 1000, tz=zone).replace(microsecond=timestamp_ms % 1000 * 1000)
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):
         return str(timestamp_ms)
+    moment = moment.replace(microsecond=timestamp_ms % 1000 * 1000)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -22,6 +22,7 @@ from yak.client.security import ClientSecurity, use
 from yak.commands import spark_python
 from yak.commands.output import Output, flat
 from yak.commands.spark import (
+    NO_ZONE,
     _query,
     environment_of,
     followed,
@@ -287,7 +288,7 @@ def test_query_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
 def test_times_keep_their_microseconds() -> None:
     when = dt.datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=dt.UTC)
     assert plain(when) == "2026-11-20T12:00:00.123456Z"
-    assert plain(when.replace(tzinfo=None), None) == "2026-11-20T12:00:00.123456"
+    assert plain(when.replace(tzinfo=None), NO_ZONE) == "2026-11-20T12:00:00.123456"
     assert plain(when.replace(microsecond=120_000)) == "2026-11-20T12:00:00.120Z"
 
 
@@ -318,7 +319,8 @@ def test_an_instant_is_the_same_whatever_zone_this_machine_is_in(monkeypatch) ->
     try:
         instant = dt.datetime.fromtimestamp(1_790_000_000)  # noqa: DTZ006 - as PySpark makes it
         assert plain(instant) == "2026-09-21T14:13:20.000Z"
-        assert plain(instant, None) == "2026-09-21T23:13:20.000"
+        assert plain(instant, NO_ZONE) == "2026-09-21T23:13:20.000"
+        assert plain(instant, None) == "2026-09-21T23:13:20.000+09:00"
     finally:
         monkeypatch.undo()
         time.tzset()

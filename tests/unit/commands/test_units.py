@@ -1,9 +1,11 @@
+import time
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from yak.commands.options import find_zone
 from yak.commands.units import format_time, parse_duration_ms, parse_size_bytes, parse_time_ms
 from yak.errors import UsageError
 
@@ -63,6 +65,24 @@ def test_a_time_without_a_zone_is_read_in_the_one_that_is_set():
     utc = parse_time_ms("2026-11-20T12:00:00", now_ms=NOW_MS, zone=UTC)
     assert parse_time_ms("2026-11-20T12:00:00", now_ms=NOW_MS, zone=plus_two) == utc - 7_200_000
     assert parse_time_ms("2026-11-20T12:00:00Z", now_ms=NOW_MS, zone=plus_two) == utc
+
+
+def test_local_times_have_the_offset_of_their_own_half_of_the_year(monkeypatch):
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        local = find_zone("local")
+        printed = [format_time(each, local) for each in (1_782_900_000_001, NOW_MS)]
+        read = [
+            parse_time_ms(each, now_ms=NOW_MS, zone=local) for each in ("2026-07-01T12:00:00.001", "2026-11-20T13:00")
+        ]
+        with pytest.raises(UsageError, match="is not a time"):
+            parse_time_ms("9999-12-31T23:59:59.999999", now_ms=NOW_MS, zone=local)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert printed == ["2026-07-01T12:00:00.001+02:00", "2026-11-20T13:00:00.000+01:00"]
+    assert read == [1_782_900_000_001, NOW_MS]
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "12:00", "2026-13-01", "-5"])

@@ -56,6 +56,17 @@ def test_typed_time_without_a_zone_is_read_in_the_zone_of_the_display(monkeypatc
     assert found == [1_795_213_457_745, 1_795_206_257_745, 1_795_213_457_745]
 
 
+def test_typed_local_time_of_summer_is_read_in_summer_time_in_winter_too(monkeypatch):
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        found = Formatter("local").parse_time_ms("2026-07-01T12:00", 1_795_300_000_000)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == 1_782_900_000_000
+
+
 @given(st.lists(st.floats(min_value=0, max_value=1e9), max_size=100), st.integers(1, 60))
 def test_a_spark_has_a_block_for_each_value_or_for_some_of_them(values, width):
     assert cell_len(FMT.spark(values, width)) == min(len(values), width)
