@@ -1,22 +1,27 @@
 """The metadata log and its states, from a store and from a copy: pages, folds, and what is not there."""
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import trio
 
 from yak.cluster import image_log
+from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
 from yak.metadata_store.state import StoreState
 from yak.ports.metadata_store import TailedRecord
 from yak.server.boot import METADATA_FOLDER
 from yak.server.disk import RealDisk
+from yak.server.http.external_brokers import RegistrySnapshot
 from yak.server.http.problems import Problem
 from yak.server.http.routes import metadata_feeds
 from yak.server.http.routes.metadata_feeds import RECORDS_PER_READ, History, Point, _past_ms, _point
 from yak.server.redis_client import ConnectionLost
 from yak.server.redis_store import LogPage, RedisStore
+from yak.views.metadata_json import CLOCKS_MS
 
 COUNT = 3 * RECORDS_PER_READ
 
@@ -232,3 +237,26 @@ def test_a_time_that_was_is_taken_to_the_millisecond():
     assert _past_ms("t", "15", 10_000, "hint") == 15_000, "clocks differ by a little"
     with pytest.raises(Problem, match="in the future"):
         _past_ms("t", "15.001", 10_000, "hint")
+
+
+@pytest.mark.parametrize(("steady_ms", "wall_ms"), [(-3_600_000, 0), (3_600_000, 0), (0, -3_600_000)])
+async def test_changes_follow_the_clock_that_was_set_since_the_start(steady_ms, wall_ms):
+    now_ms = 1_795_176_000_000
+    image = replace(Image(), timestamp_ms=now_ms - 60_000)
+    clock = SimpleNamespace(now_ms=lambda: now_ms + steady_ms, wall_ms=lambda: now_ms + wall_ms)
+
+    async def read():
+        return RegistrySnapshot(at_ms=now_ms)
+
+    context = SimpleNamespace(
+        broker=SimpleNamespace(
+            image=image, metadata=SimpleNamespace(lifecycle=SimpleNamespace(state=LifecycleState.ACTIVE))
+        ),
+        shell=SimpleNamespace(clock=clock),
+        part=lambda _kind: SimpleNamespace(read=read),
+    )
+    since = SimpleNamespace(
+        path_params={"previous_offset": f"{image.timestamp_ms / 1000}"}, url=SimpleNamespace(path="/client_mgmt/1")
+    )
+    found = json.loads(bytes((await metadata_feeds.changes(context, since)).body))
+    assert (found["full"], found["timestamp"]) == (False, (now_ms - CLOCKS_MS) / 1000)

@@ -144,7 +144,7 @@ async def get_active_brokers(context: Context, _request: Request) -> Response:
     brokers = brokers_of(broker.image, external.brokers.values())
     alive = [broker_json(each) for each in brokers if STATUS[each.state] == "ALIVE"]
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
-    known_ms = known_up_to_ms(broker.image, context.shell.clock.now_ms(), is_current=is_current)
+    known_ms = known_up_to_ms(broker.image, context.shell.clock.wall_ms(), is_current=is_current)
     return answer({"brokers": alive, "timestamp": seconds(min(known_ms, external.at_ms))})
 
 

@@ -68,6 +68,11 @@ def _size(image: Image) -> int:
     return len(image.brokers) + sum(len(topic.partitions) for topic in image.topics.values())
 
 
+def _now_ms(context: Context, store_ms: int = 0) -> int:
+    """The time by the clock that is ahead: this broker's may have been set since it started, or since the last record."""
+    return max(context.shell.clock.wall_ms(), context.broker.image.timestamp_ms, store_ms)
+
+
 def _past_ms(name: str, text: str, now_ms: int, hint: str) -> int:
     """A past time in seconds, converted to ms. Raises Problem 400 `bad-parameter`."""
     if not _SECONDS.fullmatch(text):
@@ -370,10 +375,9 @@ ROUTES: Final = Routes("Metadata service: changes and history")
 )
 async def changes(context: Context, request: Request) -> Response:
     """The whole metadata, or what changed since a time; for clients only brokers, topics and partitions."""
-    broker, now_ms = context.broker, context.shell.clock.now_ms()
+    broker, external = context.broker, await context.part(ExternalBrokers).read()
+    image, now_ms = broker.image, _now_ms(context, external.at_ms)
     since_ms = _past_ms("previous_offset", request.path_params["previous_offset"], now_ms, _TIME_HINT)
-    external = await context.part(ExternalBrokers).read()
-    image = broker.image
     is_current = broker.metadata.lifecycle.state is LifecycleState.ACTIVE
     known_ms = min(known_up_to_ms(image, now_ms, is_current=is_current), external.at_ms)
     brokers = external.brokers.values()
@@ -416,7 +420,7 @@ async def image(context: Context, request: Request) -> Response:
         # The registry has no history.
         external, then = (
             RegistrySnapshot(),
-            await context.part(History).image_at(_point(at, context.shell.clock.now_ms())),
+            await context.part(History).image_at(_point(at, _now_ms(context))),
         )
     brokers = external.brokers.values()
     return await large_answer(context, partial(cluster_json, then, brokers), len(brokers) + _size(then))
