@@ -19,6 +19,8 @@ EVERY_BYTES = 8 * 1024 * 1024
 _SYNC_FILE_RANGE_WRITE = 2
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 """These fail no write, and pass: the file waits for the next round."""
+_NOT_SUPPORTED = (errno.ENOSYS, errno.EPERM)
+"""An old kernel, or the sandbox of a container, has no such system call."""
 
 if sys.platform == "darwin":
     import fcntl
@@ -55,7 +57,9 @@ def start_write_out(fd: int) -> None:
         sync_data(fd)
     elif _sync_file_range(fd, 0, 0, _SYNC_FILE_RANGE_WRITE) != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        if number not in _NOT_SUPPORTED:
+            raise OSError(number, os.strerror(number))
+        sync_data(fd)
 
 
 class WriteBack:

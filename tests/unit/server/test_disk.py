@@ -1,4 +1,5 @@
 import contextlib
+import ctypes
 import errno
 import os
 import subprocess
@@ -359,6 +360,24 @@ def test_failed_write_back_fails_the_next_sync_and_append(disk: RealDisk, tmp_pa
         file.sync()
     with pytest.raises(OSError, match="Input/output"):
         file.append([b"y"])
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EIO])
+def test_write_back_where_the_system_call_is_refused_syncs_the_file(
+    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    file, synced = pooled(disk, tmp_path / "a"), list[int]()
+    file.append([b"x"])
+
+    def refuse(*_: int) -> int:
+        ctypes.set_errno(number)
+        return -1
+
+    monkeypatch.setattr(write_back, "_sync_file_range", refuse)
+    monkeypatch.setattr(write_back, "sync_data", synced.append)
+    disk.write_back.request()
+    wait_for_round(disk, 1)
+    assert (synced, file.failure is None) == (([], False) if number == errno.EIO else ([file.fd], True))
 
 
 @pytest.mark.parametrize("fails", [False, True])
