@@ -106,6 +106,17 @@ def too_long(lengths: dict[str, int], limit: int, let_in: dict[str, int]) -> lis
     return wrong
 
 
+def test_assertions_change_nothing() -> None:
+    """PYTHONOPTIMIZE removes them, and what they call."""
+    changes = re.compile(r"assert\b[^\n]*\.(?:add|append|kill|pop|remove|send|step|stop|write)\(")
+    wrong = [
+        f"{name_of(path)}: {found[0]}"
+        for path in python_files(*PRODUCT)
+        for found in changes.finditer(path.read_text())
+    ]
+    assert wrong == []
+
+
 def test_files_stay_short() -> None:
     lengths = {
         name_of(path): len(path.read_text().splitlines()) for path in python_files(*PRODUCT, "packaging", "docs")
