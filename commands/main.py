@@ -335,8 +335,9 @@ def _early_output(argv: list[str]) -> "Output":
 
 def state_dir() -> str:
     """`~/.local/state/yak`, or under XDG_STATE_HOME."""
-    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return os.path.join(base, "yak")
+    from yak.private_files import user_folder
+
+    return user_folder("XDG_STATE_HOME", ".local/state")
 
 
 def _keep_traceback(error: Exception, argv: list[str], *, is_bug: bool) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from yak.commands.settings import Settings
-from yak.private_files import replace_file
+from yak.private_files import replace_file, user_folder
 
 BUDGET_S = 0.3
 FRESH_S = 10.0
@@ -75,8 +75,9 @@ def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str
 def _cache_path(kind: str, servers: str) -> str:
     import hashlib  # which loads OpenSSL; every command imports this module
 
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(base, "yak", f"{kind}-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json")
+    return os.path.join(
+        user_folder("XDG_CACHE_HOME", ".cache"), f"{kind}-{hashlib.sha256(servers.encode()).hexdigest()[:16]}.json"
+    )
 
 
 def _read(path: str) -> tuple[list[str] | None, float]:

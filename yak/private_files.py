@@ -9,12 +9,21 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 _OTHERS: Final = 0o077
+
+
+def user_folder(variable: str, otherwise: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The folder `yak` below the one that a variable names, or else below one of the user's home (XDG Base Directory).
+
+    For a user without a home it does not exist: `~` would be a folder of the working directory, whose files are not ours.
+    """
+    base = environment.get(variable) or os.path.expanduser(f"~/{otherwise}")
+    return os.path.join("/nonexistent" if base.startswith("~") else base, "yak")
 
 
 def distrust(path: str) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import yak
+from yak.private_files import user_folder
 from yak.spark.driver.settings import SessionSettings
 
 ENVIRONMENT = "yakdeps"
@@ -83,7 +84,7 @@ def _sources(root: Path) -> Iterator[Path]:
 
 
 def _zipped(name: str, files: list[tuple[Path, str]], cache: Path | None = None) -> Path:
-    folder = cache or Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "yak" / "spark"
+    folder = cache or Path(user_folder("XDG_CACHE_HOME", ".cache"), "spark")
     key = hashlib.sha256()
     for path, inside in files:
         found = path.stat()

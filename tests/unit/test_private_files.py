@@ -224,3 +224,12 @@ def test_socket_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> No
     with pytest.raises(StartRefused) as refused:
         redis_child.start(str(tmp_path / "r"), 0, str(tmp_path / "r.log"), socket_path=str(folder / "redis.sock"))
     assert refused.value.code == "redis-socket-folder"
+
+
+def test_folder_of_a_user_without_a_home_is_not_in_the_working_directory(monkeypatch):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 54_321)
+    assert private_files.user_folder("XDG_STATE_HOME", ".local/state", {}) == "/nonexistent/yak"
+    assert private_files.user_folder("XDG_STATE_HOME", ".local/state", {"XDG_STATE_HOME": "/state"}) == "/state/yak"
+    monkeypatch.setenv("HOME", "/h")
+    assert private_files.user_folder("XDG_STATE_HOME", ".local/state", {}) == "/h/.local/state/yak"

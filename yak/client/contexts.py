@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from yak.errors import UsageError, closest
-from yak.private_files import make_directory, replace_file
+from yak.private_files import make_directory, replace_file, user_folder
 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -75,8 +75,7 @@ def config_path(flag: str | None, environment: Mapping[str, str]) -> str:
         return flag
     if named := environment.get("YAK_CONFIG"):
         return named
-    base = environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-    return os.path.join(base, "yak", "config.toml")
+    return os.path.join(user_folder("XDG_CONFIG_HOME", ".config", environment), "config.toml")
 
 
 def read_toml(path: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from yak.errors import UsageError, YakError
 from yak.local.processes import ProcessId, identify, is_running, send_signal
-from yak.private_files import replace_file
+from yak.private_files import replace_file, user_folder
 
 State = Literal["starting", "running", "finished", "failed", "stopped", "killed"]
 """`stopped`: on request, in order. `killed`: the process is gone without a final state."""
@@ -87,7 +87,7 @@ class Run:
 
 def runs_dir() -> Path:
     """`~/.local/state/yak/spark`, or under XDG_STATE_HOME."""
-    return Path(os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")) / "yak" / "spark"
+    return Path(user_folder("XDG_STATE_HOME", ".local/state"), "spark")
 
 
 def new_run(
