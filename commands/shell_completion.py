@@ -60,7 +60,7 @@ def _ask_groups(servers: str) -> list[str]:
 def _names(kind: str, ask: Callable[[str], list[str]], servers: str) -> list[str]:
     path = _cache_path(kind, servers)
     known, age_s = _read(path)
-    if known is not None and age_s < FRESH_S:
+    if known is not None and 0 <= age_s < FRESH_S:  # it is below 0 after the clock was set back
         return known
     try:
         names = ask(servers)
