@@ -28,11 +28,6 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     """Run one command line and exit."""
     argv = sys.argv[1:] if arguments is None else arguments
     _repair_streams()
-    if argv == ["--version"] or argv == ["-V"]:
-        from yak import __version__
-
-        print(f"yak {__version__}")
-        sys.exit(0)
     sys.exit(run(argv))
 
 
@@ -99,6 +94,11 @@ def _reader_gone() -> int:
 
 
 def _dispatch(argv: list[str], made: "list[Globals]") -> int:
+    if argv in (["--version"], ["-V"]):
+        from yak import __version__
+
+        print(f"yak {__version__}")
+        return 0
     if "_YAK_COMPLETE" in os.environ or argv[:1] in (["--install-completion"], ["--show-completion"]):
         from yak.commands.tree import full_app
 
@@ -273,6 +273,10 @@ def _translate(error: Exception) -> "YakError":
     if type(error).__name__ == "Abort":
         return UsageError("not-confirmed", "nothing was changed", why="the question was not answered")
     if isinstance(error, OSError):
+        try:
+            os.getcwd()
+        except FileNotFoundError:
+            return YakError("system", "the working directory does not exist", why="it was deleted", try_=("cd /",))
         what = f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         try_ = ("df -h          make room on that disk, and repeat the command",) if full else ()

@@ -268,11 +268,21 @@ def test_options_in_front_are_split_from_the_command():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
-def test_output_that_cannot_be_written_ends_with_1_and_the_reason(yak):
+@pytest.mark.parametrize("command", ["version", "--version"])
+def test_output_that_cannot_be_written_ends_with_1_and_the_reason(yak, command):
     with open("/dev/full", "w") as full:
-        ran = subprocess.run([*PYTHON, "version"], stdout=full, stderr=subprocess.PIPE, text=True)
+        ran = subprocess.run([*PYTHON, command], stdout=full, stderr=subprocess.PIPE, text=True)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[0] == "error[system]: No space left on device"
+
+
+def test_command_in_a_deleted_working_directory_names_that_reason(yak, tmp_path, monkeypatch):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    folder.rmdir()
+    ran = yak("topics", "list")
+    assert (ran.code, ran.err.splitlines()[0]) == (1, "error[system]: the working directory does not exist")
 
 
 def test_shell_completion_offers_commands(yak):
