@@ -247,7 +247,7 @@ def _settings(folder: str, port: int, socket_path: str) -> bytes:
 
 
 def _quoted(path: str) -> str:
-    return path.replace("\\", "\\\\").replace('"', '\\"')
+    return path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _connect(port: int, socket_path: str) -> socket.socket:

@@ -37,6 +37,10 @@ def test_data_written_to_redis_survives_a_kill(tmp_path: Path) -> None:
     assert not is_running(second.process)
 
 
+def test_folder_with_a_line_end_in_its_name_is_one_line_of_the_settings() -> None:
+    assert b'dir "/a\\nb \\"c\\""' in redis_child._settings('/a\nb "c"', 1, "").splitlines()
+
+
 def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path: Path) -> None:
     folder, log = tmp_path / "redis", tmp_path / "redis.log"
     (folder / "appendonlydir").mkdir(parents=True)
