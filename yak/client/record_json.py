@@ -151,7 +151,7 @@ def _timestamp(value: object) -> int:
     if value is None:
         return 0
     if isinstance(value, int) and not isinstance(value, bool):
-        return max(value, 0)
+        value = str(max(value, 0))
     if not isinstance(value, str):
         raise BadRecord('"timestamp" is neither ISO-8601 nor milliseconds')
     if (epoch_ms := parse_long(value)) is not None:

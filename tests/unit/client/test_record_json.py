@@ -93,7 +93,8 @@ def test_lone_surrogate_within_a_value_stays_an_escape():
     [
         "", "[]", "{}", '{"value": "x", "value_encoding": "rot13"}', '{"value": "x", "timestamp": "soon"}',
         '{"value": "x", "timestamp": "²"}', f'{{"value": "x", "timestamp": "{"9" * 5000}"}}', "[" * 100_000,
-        '{"value": "x", "timestamp": [1]}', '{"value": "x", "headers": 3}', '{"value": "x", "headers": [1]}',
+        '{"value": "x", "timestamp": [1]}', f'{{"value": "x", "timestamp": {2**63}}}', '{"value": "x", "headers": 3}',
+        '{"value": "x", "headers": [1]}',
         '{"value": NaN}', '{"value": [-Infinity]}', r'{"value": "x", "headers": {"\ud800": "x"}}',
         r'{"value": "x", "headers": [{"key": "a\u0000b", "value": "x"}]}', f'{{"value": {"[" * 990}{"]" * 990}}}',
     ],
