@@ -1,8 +1,11 @@
 """The supervisor of `yak serve --cores` with brokers that do what the test says, and a clock of its own."""
 
 import errno
+import fcntl
 import os
+import resource
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -12,6 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from yak.local.cores import supervisor as supervising
 from yak.local.cores.supervisor import ENDS_MAX, LASTED_SECONDS, STOP_SECONDS_MAX, State, Supervisor, spawn_bound
 
 
@@ -401,3 +405,24 @@ class AnyOrder(RuleBasedStateMachine):
 
 TestAnyOrder = AnyOrder.TestCase
 TestAnyOrder.settings = settings(max_examples=100, stateful_step_count=30)
+
+
+def test_machine_of_a_process_with_1024_inherited_files_is_supervised(monkeypatch):
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= limits[1] < 2048:
+        pytest.skip("a process may have fewer files here")
+    handlers = {each: signal.getsignal(each) for each in supervising._HANDLED}
+    pair = socket.socketpair()
+    high: list[socket.socket] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(2048, limits[0]), limits[1]))
+        high += [socket.socket(fileno=fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 1024)) for end in pair]
+        monkeypatch.setattr(supervising.socket, "socketpair", lambda: high)
+        child = FakeChild(1, code=3)
+        assert supervising.supervise(Supervisor([10], lambda _: child, lambda _: False)) == 3
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+        for end in (*pair, *high):
+            end.close()

@@ -275,6 +275,8 @@ def supervise(supervisor: Supervisor) -> int:
     woken, wakes = socket.socketpair()
     for end in (woken, wakes):
         end.setblocking(False)
+    wakeups = select.poll()  # select() refuses descriptors of 1,024 and more
+    wakeups.register(woken, select.POLLIN)
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
     for each in _HANDLED:
         signal.signal(each, lambda *_: None)
@@ -283,7 +285,7 @@ def supervise(supervisor: Supervisor) -> int:
         while not supervisor.is_over:
             is_starting = any(core.state in (State.STARTING, State.WAITING) for core in supervisor.cores)
             seconds = _STARTING_POLL_SECONDS if is_starting else _IDLE_POLL_SECONDS
-            select.select([woken], [], [], seconds)
+            wakeups.poll(seconds * 1000)
             with contextlib.suppress(BlockingIOError):
                 for number in woken.recv(64):
                     _take(supervisor, number, terminal)
