@@ -26,7 +26,7 @@ def size(path: str | os.PathLike[str]) -> int:
     """The length of a log in bytes; 0 without a file."""
     try:
         return os.path.getsize(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return 0
 
 

@@ -166,8 +166,10 @@ def test_discarded_cluster_is_killed_and_not_waited_for(cluster: LocalCluster, m
 
 def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
+    cluster = LocalCluster(str(tmp_path / "file"))
+    LogFollower(cluster.log_paths())  # as `yak up` makes it before it starts the cluster
     with pytest.raises(StartRefused) as caught:
-        LocalCluster(str(tmp_path / "file")).up(UpSettings(port=0))
+        cluster.up(UpSettings(port=0))
     assert caught.value.code == "data-dir-not-writable"
     assert (tmp_path / "file").read_text() == "mine"
 
