@@ -88,8 +88,9 @@ def read_toml(path: str) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
         raise UsageError(
-            "config-file", f"{path} cannot be read", why=str(error), try_=(f"correct or remove {path}",)
+            "config-file", f"{path} cannot be read", why=why, try_=(f"correct or remove {path}",)
         ) from None
 
 

@@ -22,6 +22,12 @@ def test_the_first_context_is_used_and_a_later_one_when_it_is_said(path):
     assert read_contexts(path)["b"] == {"bootstrap_servers": "b:1", "production": True}
 
 
+def test_folder_in_place_of_the_file_is_refused_with_the_systems_reason(tmp_path):
+    with pytest.raises(UsageError) as caught:
+        read_toml(str(tmp_path))
+    assert caught.value.why == "Is a directory"
+
+
 def test_other_tables_of_the_file_stay(path, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "config.toml").write_text('[keys]\n"topics.create" = "A"\n')
