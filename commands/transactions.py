@@ -123,7 +123,7 @@ def hanging(
         metadata = brokers.admin.metadata()
         partitions = parse_partitions(topics or metadata.topics, metadata)
         found, failed = open_transactions(metadata, partitions, timeout_s=brokers.admin.timeout_s)
-        idle_ones = [each for each in found if g.now_ms() - each.last_ms >= idle_ms]
+        idle_ones = [each for each in found if _idle_ms(g, each) >= idle_ms]
         rows = [_open_row(g, each) for each in hanging_transactions(brokers, idle_ones)]
     empty = "" if failed else "No transaction hangs."
     g.out.table(rows, OPEN_COLUMNS if g.out.for_people else OPEN_FLAT, OPEN_WIDE, empty=empty)
@@ -216,6 +216,10 @@ def _description(g: Globals, each: "Transaction") -> dict[str, Any]:
     return row
 
 
+def _idle_ms(g: Globals, each: "OpenTransaction") -> int:
+    return max(0, g.now_ms() - each.last_ms)
+
+
 def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
     row: dict[str, Any] = {
         **each.partition._asdict(),
@@ -223,7 +227,7 @@ def _open_row(g: Globals, each: "OpenTransaction") -> dict[str, Any]:
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,
         "coordinator_epoch": each.coordinator_epoch,
-        "idle_ms": max(0, g.now_ms() - each.last_ms),
+        "idle_ms": _idle_ms(g, each),
         "last_record": format_time(each.last_ms, g.zone),
     }
     if g.out.for_people:

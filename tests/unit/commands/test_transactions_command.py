@@ -143,6 +143,15 @@ def test_hanging_leaves_out_young_transactions_and_other_partitions(yak, world):
     assert yak("transactions", "hanging", "orders:7").code == 2
 
 
+def test_hanging_with_idle_0_shows_a_transaction_whose_records_are_ahead_of_this_clock(yak, world, monkeypatch):
+    """A record has its client's time, up to message.timestamp.after.max.ms ahead."""
+    ahead = OpenTransaction(O0, 4000, 3, -1, 42, NOW_MS + 60_000)
+    monkeypatch.setattr(client, "open_transactions", lambda *_, **__: ([ahead], {}))
+    ran = yak("transactions", "hanging", "--idle", "0", "-o", "json")
+    assert [(each["start_offset"], each["idle_ms"]) for each in json.loads(ran.out)] == [(42, 0)]
+    assert yak("transactions", "hanging", "--idle", "1ms").out == ""
+
+
 def test_hanging_names_partitions_that_it_could_not_read(yak, world):
     world.failed = {O1: "no leader"}
     ran = yak("transactions", "hanging")
