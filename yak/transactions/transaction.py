@@ -269,9 +269,12 @@ class Transaction(NamedTuple):
     def _check_end_2(self, producer: ProducerIdAndEpoch) -> bool:
         """Whether this repeats the EndTxn that bumped the epoch; protocol 2. Raises PeerError."""
         self._check_not_next(producer)
-        is_after_bump = self.producer_epoch == producer.epoch + 1
+        # The end of a transaction with protocol 1 bumps no epoch: this epoch is another producer's, which took over.
+        is_bumped = self.client_version >= PROTOCOL_2
+        is_after_bump = is_bumped and self.producer_epoch == producer.epoch + 1
         is_after_new_id = (
-            self.previous_producer_id == producer.producer_id
+            is_bumped
+            and self.previous_producer_id == producer.producer_id
             and producer.epoch == _LAST_USED_EPOCH
             and self.producer_epoch == 0
         )

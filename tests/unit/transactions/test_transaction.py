@@ -194,6 +194,15 @@ def test_protocol_2_aborts_a_transaction_without_partitions_and_refuses_to_commi
     assert refusal(lambda: end(idle, 3, version=PROTOCOL_2)) == ErrorCode.invalid_txn_state
 
 
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_end_of_a_fenced_producer_with_protocol_2_does_not_repeat_that_of_its_successor_with_protocol_1(is_commit):
+    """The answer would give the zombie its successor's epoch."""
+    prepared = end(opened(4), 4, is_commit=is_commit)
+    for transaction in (prepared, prepared.complete(3_000)):
+        zombies = refusal(lambda at=transaction: end(at, 3, is_commit=is_commit, version=PROTOCOL_2))
+        assert zombies == ErrorCode.producer_fenced
+
+
 def test_protocol_2_moves_to_a_new_producer_id_after_the_last_epoch():
     with pytest.raises(ProducerIdNeededError):
         end(opened(LAST), LAST, version=PROTOCOL_2)
