@@ -256,7 +256,10 @@ class TransactionCoordinator:
             transaction.client_version,
         )
         entry.markers = PendingMarkers(
-            transaction.transactional_id, marker, transaction.partitions, partial(self._complete, coordinated, entry)
+            transaction.transactional_id,
+            marker,
+            set(transaction.partitions),
+            partial(self._complete, coordinated, entry),
         )
         self._sender.send(entry.markers)
 

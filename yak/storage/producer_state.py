@@ -174,12 +174,9 @@ class ProducerState:
                 )
             return None
         first_sequence = header.base_sequence
-        if header.producer_epoch != producer.epoch:
-            if header.producer_epoch < producer.epoch:
-                raise PeerError(
-                    ErrorCode.invalid_producer_epoch,
-                    f"producer {header.producer_id} has epoch {header.producer_epoch}, the current epoch is {producer.epoch}",
-                )
+        if header.producer_epoch != producer.epoch or not producer.batches:
+            # the batch, or only a marker before it, begins this epoch
+            self.check_epoch(header.producer_id, header.producer_epoch)
             if first_sequence != 0:
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
@@ -198,20 +195,13 @@ class ProducerState:
                             f"producer {header.producer_id} used sequence {first_sequence} in an earlier transaction",
                         )
                     return Duplicate(batch[2], batch[3], batch[4])
-            if producer.batches:
-                expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
-                if first_sequence != expected:
-                    if self.unread_before is not None:
-                        raise EarlierUnread
-                    raise PeerError(
-                        ErrorCode.out_of_order_sequence_number,
-                        f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
-                    )
-            elif first_sequence > 0:
-                # a marker began this epoch
+            expected = (producer.batches[-1][1] + 1) & SEQUENCE_MAX
+            if first_sequence != expected:
+                if self.unread_before is not None:
+                    raise EarlierUnread
                 raise PeerError(
                     ErrorCode.out_of_order_sequence_number,
-                    f"producer {header.producer_id} starts epoch {producer.epoch} with sequence {first_sequence}, not 0",
+                    f"producer {header.producer_id} sent sequence {first_sequence}, expected {expected}",
                 )
         if producer.txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise PeerError(
@@ -221,7 +211,7 @@ class ProducerState:
         return None
 
     def check_epoch(self, producer_id: ProducerId, producer_epoch: int) -> None:
-        """Check a coordinator's own batch, which has no sequence. Raises PeerError with INVALID_PRODUCER_EPOCH."""
+        """Raise PeerError with INVALID_PRODUCER_EPOCH for an older epoch; a coordinator's own batch has no sequence to check."""
         producer = self._producers.get(producer_id)
         if producer is not None and producer_epoch < producer.epoch:
             raise PeerError(

@@ -8,6 +8,7 @@ written twice does no harm, since the second one finds no open transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -29,22 +30,16 @@ _EVENTS: Final = ChannelEvents("marker-connection-lost", "marker-leader-unrespon
 _FENCED: Final = (ErrorCode.transaction_coordinator_fenced, ErrorCode.invalid_producer_epoch)
 
 
+@dataclass(slots=True, eq=False)
 class PendingMarkers:
     """The markers of one transaction that are not written yet."""
 
-    __slots__ = ("is_over", "marker", "remaining", "then", "transactional_id")
-
-    def __init__(
-        self,
-        transactional_id: str,
-        marker: TxnMarker,
-        partitions: Iterable[TopicPartition],
-        then: Callable[[], None],
-    ) -> None:
-        self.transactional_id, self.marker, self.then = transactional_id, marker, then
-        self.remaining = dict.fromkeys(sorted(partitions))
-        self.is_over = False
-        """Whether all are written, or the coordinator has given up the transaction."""
+    transactional_id: str
+    marker: TxnMarker
+    remaining: set[TopicPartition]
+    then: Callable[[], None]
+    is_over: bool = False
+    """Whether all are written, or the coordinator has given up the transaction."""
 
 
 class MarkerSender:
@@ -62,7 +57,7 @@ class MarkerSender:
         if not pending.remaining:
             pending.then()
             return
-        self._route([(pending, topic_partition) for topic_partition in list(pending.remaining)])
+        self._route([(pending, topic_partition) for topic_partition in sorted(pending.remaining)])
 
     def stop(self) -> None:
         """Send no more."""
@@ -129,7 +124,7 @@ class MarkerSender:
         if pending.is_over:
             return
         if code == ErrorCode.none:
-            pending.remaining.pop(topic_partition, None)
+            pending.remaining.discard(topic_partition)
             if not pending.remaining:
                 pending.is_over = True
                 pending.then()

@@ -96,7 +96,7 @@ class Bench:
         self.timers.run_due(self.clock.now_ms)
 
     def markers(self, *places: TopicPartition) -> PendingMarkers:
-        return PendingMarkers("tx", MARKER, places, lambda: self.done.append(True))
+        return PendingMarkers("tx", MARKER, set(places), lambda: self.done.append(True))
 
 
 @pytest.fixture
