@@ -181,6 +181,9 @@ def test_the_seeds_reach_the_states_that_replication_is_about():
         "positions trimmed",
         "ends listed",
         "fetches from followers",
+        "committed fetches from followers",
+        "producers recovered",
+        "stable offsets checked",
         "offsets found by time",
     ):
         assert totals[name] > 0, f"no seed has {name}: {totals}"

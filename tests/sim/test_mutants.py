@@ -32,6 +32,7 @@ SLOW = {
     "damaged-leader-stays",
     "divergence-not-looked-for",
     "epoch-not-bumped",
+    "fenced-producer-recovers",
     "fetch-of-any-epoch-counts",
     "follower-acks-unflushed",
     "follower-checks-no-crc",

@@ -38,8 +38,10 @@ def draw_compaction(rng: SeededRandom, *, is_flushed: bool) -> tuple[list[TopicP
     """The compacted topic, in some runs, and broker configs; in some runs the committed offsets are compacted as well."""
     settings = {"log.cleaner.backoff.ms": str(rng.choice((20, 200, 1_000)))}
     if rng.chance(40):
+        segment_bytes = str(rng.choice((400, 1_500)))
         settings |= {
-            "offsets.topic.segment.bytes": str(rng.choice((400, 1_500))),
+            "offsets.topic.segment.bytes": segment_bytes,
+            "transaction.state.log.segment.bytes": segment_bytes,
             "log.cleaner.min.cleanable.ratio": rng.choice(("0.01", "0.5")),
             "log.cleaner.delete.retention.ms": rng.choice(("500", "86400000")),
         }

@@ -32,6 +32,7 @@ from yak.sim.checks.replaced_brokers_are_lossy import ReplacedBrokersAreLossy
 from yak.sim.checks.replicas_equal import check_replicas_equal
 from yak.sim.checks.restart_keeps_records import RestartKeepsRecords
 from yak.sim.checks.single_leader import SingleLeader
+from yak.sim.checks.stable_offsets_sound import StableOffsetsSound
 from yak.sim.checks.strong_isr import StrongIsr
 from yak.sim.checks.watermark_monotonic import WatermarkMonotonic
 from yak.sim.churn import ShortLivedWriter, TopicChurn
@@ -65,7 +66,7 @@ from yak.sim.offsets_prober import OffsetsProber
 from yak.sim.producer import SimProducer
 from yak.sim.rack_reader import RackChannel
 from yak.sim.read_process_write import GROUP, OUTPUT, CommittedReads, ProcessingGroup
-from yak.sim.recorder import ReadRecorder, Recorder, must_hold
+from yak.sim.recorder import Place, ReadRecord, ReadRecorder, Recorder, must_hold
 from yak.sim.records_deleter import RecordsDeleter
 from yak.sim.routing import Channel, View
 from yak.sim.seed_report import SeedReport
@@ -248,6 +249,7 @@ class ClusterRun:
                 lambda place: self.deliveries.of(*place).delete_before,
             ),
             MarkersFollowDecisions(history),
+            StableOffsetsSound(history),
             OutageFencesNoBroker(cluster, cluster.nodes[0].cluster_settings.patience_ms),
         ]
         return checks + [OffsetsContiguous(), RestartKeepsRecords()] if self.spec.brokers == 1 else checks
@@ -409,16 +411,21 @@ class ClusterRun:
             if plan.name in _WITH_OWN_CLIENTS or not rng.chance(60):
                 continue
             place = plan.name, rng.below(plan.partitions)
-            process = f"reader in a rack of {place[0]}-{place[1]}"
-            self.recorder.assigned(process, {place: 0})
-            SimConsumer(
-                RackChannel(
-                    Channel(self.view, rng.fork(process), place), self.deliveries, rng.choice(self._reader_racks)
-                ),
-                ReadRecorder(self.deliveries, self.recorder, process, place, self.deliveries.read_by_another),
-                *place,
-                pause_us=rng.choice(READERS_PAUSES_US),
-            ).start()
+            self._read_in_rack(
+                f"reader in a rack of {place[0]}-{place[1]}", place, rng, self.deliveries.read_by_another
+            )
+
+    def _read_in_rack(
+        self, process: str, place: Place, rng: SeededRandom, read: ReadRecord, *, read_committed: bool = False
+    ) -> None:
+        self.recorder.assigned(process, {place: 0})
+        SimConsumer(
+            RackChannel(Channel(self.view, rng.fork(process), place), self.deliveries, rng.choice(self._reader_racks)),
+            ReadRecorder(self.deliveries, self.recorder, process, place, read),
+            *place,
+            pause_us=rng.choice(READERS_PAUSES_US),
+            read_committed=read_committed,
+        ).start()
 
     def _probe_offsets(self) -> None:
         """List the ends of some partitions."""
@@ -467,6 +474,11 @@ class ClusterRun:
             )
             self.committed_readers[place] = reader
             self.world.after(rng.between(0, 50_000), reader.start)
+            if self._reader_racks and not self.spec.leaves_out(RACK_READERS):
+                process = f"committed reader in a rack of {place[0]}-{place[1]}"
+                self.recorder.reads_committed(process)
+                rack_rng = self.spec.random(process)
+                self._read_in_rack(process, place, rack_rng, self.committed_reads.read, read_committed=True)
 
     def _consume_in_session(self, plan: TopicPlan, rng: SeededRandom) -> None:
         """Read a topic whose partitions all have one leader, through one fetch session."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from yak.cluster.payload import IsrMember
 from yak.errors import ProtocolViolation
-from yak.ids import BrokerEpoch, NodeId, Offset, TopicPartition
+from yak.ids import BrokerEpoch, NodeId, Offset, ProducerId, TopicPartition
 from yak.protocol.control_batch import read_marker
 from yak.protocol.record_batch import BatchHeader, iterate_headers
 from yak.sim.originals import Originals
@@ -65,6 +65,8 @@ class NewBatch(NamedTuple):
     decision: tuple[int, int, bool] | None = None
     """What its marker says: producer id, producer epoch, and whether the transaction commits."""
     max_timestamp: int = -1
+    producer_id: ProducerId | None = None
+    """Whose transaction its records are part of."""
 
 
 class Chain:
@@ -184,6 +186,12 @@ class Copy:
         self._segment = (self.log.segments[0].base_offset, 0)
         self.read_on(begin)
 
+    def batches(self) -> list[NewBatch]:
+        """All batches in the log."""
+        again = Copy(self.node, self.key, self.topic_partition)
+        again.log = self.log
+        return again.read_on()
+
     def read_on(self, begin_offset: Offset = 0) -> list[NewBatch]:
         log, originals = self.log, self.originals
         assert log is not None
@@ -207,7 +215,16 @@ class Copy:
                 self.chain.add(header.base_offset, header.next_offset, epoch, crc)
                 if not self.epoch_starts or self.epoch_starts[-1][0] != epoch:
                     self.epoch_starts.append((epoch, header.base_offset))
-                found.append(NewBatch(header.base_offset, epoch, crc, _decision(header, batch), header.max_timestamp))
+                found.append(
+                    NewBatch(
+                        header.base_offset,
+                        epoch,
+                        crc,
+                        _decision(header, batch),
+                        header.max_timestamp,
+                        header.producer_id if header.is_transactional and not header.is_control else None,
+                    )
+                )
         if originals is not None:
             originals.fill(self.chain, log.log_end_offset)
         return found

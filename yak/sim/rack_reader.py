@@ -51,7 +51,8 @@ class RackChannel:
             if follower is None and result.preferred_read_replica >= 0:
                 self._follower = Connection(self._leader.view.cluster, result.preferred_read_replica)
             elif follower is not None and result.records:
-                self._deliveries.count("fetches from followers")
+                is_committed = bool(fields["isolation_level"])
+                self._deliveries.count(f"{'committed ' * is_committed}fetches from followers")
             done(answer)
 
         sender.send(api_key, version, fields | {"rack_id": self._rack_id}, answered)

@@ -24,6 +24,9 @@ from yak.sim.seeded_random import SeededRandom
 TRANSACTIONS = "t-txn"
 PARTITIONS = 2
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26
+_NO_PRODUCER = (-1, -1)
+_RECOVERS_PERCENT = 50
+"""How often a producer recovers under its id after an abort or an error, as Java's does, in place of what it did else."""
 FATAL = frozenset(
     {
         ErrorCode.invalid_producer_epoch,
@@ -65,7 +68,7 @@ class SimTransactionalProducer(Stoppable):
             self._partitions.append((COMPACT, 0))
         self._channels = [Channel(view, rng.fork(f"{number}"), place) for number, place in enumerate(self._partitions)]
         self._coordinator = CoordinatorLink(view, rng, transactional_id, is_group=False)
-        self._producer = (-1, -1)
+        self._producer = _NO_PRODUCER
         self._sequences = [0] * len(self._partitions)
         self._value_number = 0
         self._unacked = 0
@@ -73,17 +76,26 @@ class SimTransactionalProducer(Stoppable):
         self._is_commit = False
 
     def start(self) -> None:
-        self._producer, self._sequences = (-1, -1), [0] * len(self._partitions)
+        self._initialize(_NO_PRODUCER)
+
+    def _initialize(self, expected: tuple[int, int]) -> None:
+        """Get an id and epoch; with an `expected` one the producer recovers from an error (KIP-360)."""
+        self._producer, self._sequences = _NO_PRODUCER, [0] * len(self._partitions)
         fields = init_producer_id_fields(self._transactional_id, timeout_ms=self._timeout_ms)
-        self._ask(INIT_PRODUCER_ID, 4, fields, self._on_id)
+        fields |= {"producer_id": expected[0], "producer_epoch": expected[1]}
+        self._ask(INIT_PRODUCER_ID, 4, fields, lambda answer: self._on_id(answer, expected))
 
     # -------------------------------------------------------------------------------------------- the transaction
 
-    def _on_id(self, answer: Any | None) -> None:
+    def _on_id(self, answer: Any | None, expected: tuple[int, int]) -> None:
         if answer is None or answer.error_code != ErrorCode.none:
             self._leave_unless_concurrent(answer)
-            self._after(RETRY_US, self.start)
+            if answer is not None and answer.error_code == ErrorCode.producer_fenced:
+                expected = _NO_PRODUCER
+            self._after(RETRY_US, lambda: self._initialize(expected))
             return
+        if expected != _NO_PRODUCER:
+            self._deliveries.count("producers recovered")
         self._producer = (answer.producer_id, answer.producer_epoch)
         self._begin()
 
@@ -213,7 +225,9 @@ class SimTransactionalProducer(Stoppable):
                     [0] * len(self._partitions),
                 )
             self._is_over(ending.outcome)
-            self._after(self._rng.between(0, self._pause_us), self._begin)
+            recovers = not self._is_commit and self._rng.chance(_RECOVERS_PERCENT)
+            then = (lambda: self._initialize(self._producer)) if recovers else self._begin
+            self._after(self._rng.between(0, self._pause_us), then)
         elif answer is not None and answer.error_code in FATAL:
             self._give_up()
         else:
@@ -230,7 +244,9 @@ class SimTransactionalProducer(Stoppable):
         self._ending = None
         self._is_over(Outcome.INFO if is_unknown else Outcome.FAIL)
         if not self._is_stopped:
-            self._after(self._rng.between(RETRY_US, RETRY_US + self._pause_us), self.start)
+            expected = self._producer if self._rng.chance(_RECOVERS_PERCENT) else _NO_PRODUCER
+            wait_us = self._rng.between(RETRY_US, RETRY_US + self._pause_us)
+            self._after(wait_us, lambda: self._initialize(expected))
 
     # ---------------------------------------------------------------------------------------------- the coordinator
 

@@ -45,7 +45,7 @@ class Scripted(SimTransactionalProducer):
 
     def __init__(self, *, is_protocol_2=False, fails=None):
         self.world, self.requests, self.fails = FakeWorld(), [], fails or {}
-        self.counts = []
+        self.counts, self.expected = [], []
         self.recorder = Recorder(self.world)
         deliveries = SimpleNamespace(recorder=self.recorder, count=self.counts.append)
         view = SimpleNamespace(cluster=SimpleNamespace(world=self.world))
@@ -56,6 +56,8 @@ class Scripted(SimTransactionalProducer):
 
     def _ask(self, api_key, version, fields, done):
         self.requests.append((api_key, fields.get("committed")))
+        if api_key == INIT_PRODUCER_ID:
+            self.expected.append((fields["producer_id"], fields["producer_epoch"]))
         code = self.fails.get(api_key, NONE)
         if api_key == ADD_PARTITIONS:
             partitions = [SimpleNamespace(partition_error_code=code)]
@@ -118,6 +120,19 @@ def test_a_producer_that_is_fenced_at_its_commit_does_not_know_the_outcome():
     assert set(commits) == {True, False}
     assert producer.outcomes()[: len(expected)] == expected
     assert producer.counts.count("transactions unknown") == commits.count(True)
+
+
+@pytest.mark.parametrize("is_fenced", [False, True])
+def test_producer_recovers_under_its_id_after_an_error_unless_it_is_fenced(is_fenced):
+    producer = Scripted(fails={PRODUCE: ErrorCode.out_of_order_sequence_number})
+    producer.start()
+    if is_fenced:
+        producer.fails[INIT_PRODUCER_ID] = FENCED
+    producer.world.run(20)
+    recovered = [expected for expected in producer.expected if expected != (-1, -1)]
+    assert len(recovered) <= 1 if is_fenced else len(recovered) > 2
+    assert {producer_id for producer_id, _epoch in recovered} <= {7}
+    assert (-1, -1) in producer.expected[1:]
 
 
 def test_a_stopped_producer_begins_no_transaction():

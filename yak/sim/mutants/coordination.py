@@ -23,6 +23,7 @@ from yak.replication.partition import Partition
 from yak.sim import store as sim_store
 from yak.sim.mutants.mutant import Patches, around, mutant, replacement, rewritten
 from yak.storage.log import Log
+from yak.storage.producer_state import ProducerState
 from yak.storage.recovery import Recovery
 from yak.storage.segment import Segment
 from yak.storage.transaction_filter import TransactionFilter
@@ -80,6 +81,9 @@ mutant("retention-never", "retention takes what is due", seeds=60, faults=("kill
 mutant("lso-ignored", "read_committed readers wait for open transactions", seeds=20)(
     replacement(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
 )
+mutant("uncommitted-marker-counts", "a transaction is over once its marker is committed", seeds=20)(
+    rewritten(ProducerState, "first_unstable_offset", "in self._uncommitted", "in ()")
+)
 mutant("aborted-not-named", "a fetch names the aborted transactions", seeds=20)(
     replacement(fetches, "aborted_transactions", lambda *_arguments: ())
 )
@@ -90,6 +94,11 @@ mutant("aborted-not-named", "a fetch names the aborted transactions", seeds=20)(
 def _keep_the_epoch(real: Any, self: Transaction, *arguments: Any, **named: Any) -> Any:
     changed = real(self, *arguments, **named)
     return changed._replace(producer_epoch=max(0, self.producer_epoch))
+
+
+mutant("fenced-producer-recovers", "a producer recovers only until another takes its place (KIP-360)", seeds=100)(
+    rewritten(Transaction, "initialize", "expected.epoch != self.last_producer_epoch", "False")
+)
 
 
 @mutant("prepared-forgotten", "a new coordinator ends what is prepared", seeds=60)
