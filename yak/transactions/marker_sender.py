@@ -19,6 +19,7 @@ from yak.core.peers import Peers
 from yak.errors import ErrorCode
 from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import is_serving
+from yak.limits import SLICE_ELEMENTS
 from yak.partitions.transaction_markers import TransactionMarkers, TxnMarker
 
 RETRY_MS: Final = 100
@@ -51,6 +52,8 @@ class MarkerSender:
         self._queued: dict[NodeId, list[tuple[PendingMarkers, TopicPartition]]] = {}
         self._failed: list[tuple[PendingMarkers, TopicPartition]] = []
         """Markers to send again after `RETRY_MS`."""
+        self._rest: list[tuple[PendingMarkers, TopicPartition]] = []
+        """Those of a large transaction that the next step sends."""
 
     def send(self, pending: PendingMarkers) -> None:
         """Write the markers of all partitions, then call `then`; at once if there are none."""
@@ -61,7 +64,8 @@ class MarkerSender:
 
     def stop(self) -> None:
         """Send no more."""
-        self._context.timers.disarm(self)
+        for timer in (self, (self, "rest")):
+            self._context.timers.disarm(timer)
         for leader in self._leaders.values():
             leader.channel.close()
 
@@ -73,7 +77,12 @@ class MarkerSender:
 
     def _route(self, markers: Sequence[tuple[PendingMarkers, TopicPartition]]) -> None:
         touched: dict[NodeId, None] = {}
-        for pending, topic_partition in markers:
+        written = 0
+        for index, (pending, topic_partition) in enumerate(markers):
+            if written == SLICE_ELEMENTS:
+                self._rest += markers[index:]
+                self._context.within((self, "rest"), 0, self._route_rest)
+                break
             if pending.is_over:
                 continue
             info = self._context.image.partition(topic_partition)
@@ -83,6 +92,7 @@ class MarkerSender:
                 continue
             leader_id = info.leader
             if leader_id == self._node_id:
+                written += 1
                 self._markers.write(topic_partition, pending.marker, partial(self._answered, pending, topic_partition))
             elif not is_serving(self._context.image.brokers.get(leader_id)):
                 self._retry(pending, topic_partition)
@@ -91,6 +101,10 @@ class MarkerSender:
                 touched[leader_id] = None
         for leader_id in touched:
             self._send_queued(leader_id)
+
+    def _route_rest(self) -> None:
+        rest, self._rest = self._rest, []
+        self._route(rest)
 
     def _send_queued(self, leader_id: NodeId) -> None:
         queued = self._queued.get(leader_id)

@@ -13,6 +13,7 @@ from yak.cluster.records import BrokerState
 from yak.core.timers import Timers
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
+from yak.limits import SLICE_ELEMENTS
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.codec import decode_request, encode_response
 from yak.protocol.request_header import read_request_header
@@ -139,8 +140,22 @@ def test_markers_that_wait_for_a_lost_leader_are_sent_to_its_successor(bench, se
     assert len(bench.requests) == 2, "500 markers each; the others wait"
     bench.set_leaders(*[ME] * len(places))
     bench.owner.on_lost(1, "closed", "the peer closed the connection")
-    bench.pass_ms(RETRY_MS)
+    for wait_ms in (RETRY_MS, 0, 0):
+        bench.pass_ms(wait_ms)
     assert len(bench.written) == len(places)
+    assert bench.done == [True]
+
+
+def test_markers_of_many_partitions_led_here_are_written_in_steps(bench, sender):
+    places = [TopicPartition("t", index) for index in range(2 * SLICE_ELEMENTS + 1)]
+    bench.set_leaders(*[ME] * len(places))
+    bench.local_codes = [ErrorCode.not_enough_replicas] * SLICE_ELEMENTS
+    sender.send(bench.markers(*places))
+    for count in (SLICE_ELEMENTS, 2 * SLICE_ELEMENTS, len(places), len(places)):
+        assert [place for place, _marker in bench.written] == places[:count]
+        bench.pass_ms(0)
+    bench.pass_ms(RETRY_MS)
+    assert [place for place, _marker in bench.written[len(places) :]] == places[:SLICE_ELEMENTS]
     assert bench.done == [True]
 
 
