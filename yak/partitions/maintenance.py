@@ -74,7 +74,7 @@ class Maintenance:
     def retain(self, partition: Partition) -> None:
         """Remove segments past retention or below the log start offset, in later steps."""
         log = partition.log
-        if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark):
+        if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark, 1):
             self._expired[partition] = None
             self._context.within((self, "expired"), REMOVAL_GAP_MS, self._remove_expired)
 
@@ -94,7 +94,7 @@ class Maintenance:
         now_ms = self._context.clock.now_ms
         start = log.log_start_offset
         try:
-            segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark)[:1]
+            segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark, 1)
             if segments:
                 self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
         except LogDirectoryFailure as failure:

@@ -14,6 +14,7 @@ import struct
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from operator import attrgetter
 
 import crc32c
@@ -741,14 +742,14 @@ class Log:
         self.epochs.truncate_from_start(offset)
         return True
 
-    def expired_segments(self, now_ms: int, high_watermark: Offset) -> list[Segment]:
-        """The oldest segments that retention removes, none past the high watermark."""
+    def expired_segments(self, now_ms: int, high_watermark: Offset, limit: int | None = None) -> list[Segment]:
+        """The oldest segments that retention removes, none past the high watermark; at most `limit`."""
         config = self.config
         deletes = "delete" in config.cleanup_policy
         surplus_bytes = self.size_bytes - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
         expired: list[Segment] = []
         segments = self.segments
-        for index, segment in enumerate(segments):
+        for index, segment in enumerate(islice(segments, limit)):
             is_last = index + 1 == len(segments)
             end_offset = self.log_end_offset if is_last else segments[index + 1].base_offset
             if end_offset > high_watermark or (is_last and not segment.size):

@@ -9,6 +9,7 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
 from yak.storage.names import NEW_LOG_MARK
+from yak.storage.segment import Segment
 
 PARTITIONS = 3
 
@@ -56,6 +57,16 @@ def test_retention_of_many_segments_removes_one_in_a_step(removed_in_steps):
     assert segments(rig) == [3, 3, 3]
     assert sum(removed_in_steps) == 7 * PARTITIONS
     assert max(removed_in_steps) == 1
+
+
+def test_retention_of_many_segments_examines_few_in_a_step(monkeypatch):
+    examined = []
+    real = Segment.largest_timestamp
+    monkeypatch.setattr(Segment, "largest_timestamp", lambda self: examined.append(self) or real(self))
+    rig = filled(retention_bytes="1600")
+    rig.run_for(2_000)
+    assert segments(rig) == [3, 3, 3]
+    assert len(examined) <= 3 * 7 * PARTITIONS
 
 
 def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed_in_steps):

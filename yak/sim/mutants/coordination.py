@@ -63,14 +63,14 @@ def _serve_before_loading(_real: Any, self: CoordinatorLoader) -> None:
     faults=("slow way", "pause", "slow disk"),
 )
 @around(Log, "expired_segments")
-def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: int) -> Any:
-    return real(self, now_ms, self.log_end_offset)
+def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: int, limit: int) -> Any:
+    return real(self, now_ms, self.log_end_offset, limit)
 
 
 @mutant("retention-of-what-is-not-due", "retention takes what is due only", seeds=20)
 @mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
 @around(Log, "expired_segments")
-def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int) -> Any:
+def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int, _limit: int) -> Any:
     is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
     return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
 
