@@ -24,6 +24,8 @@ from yak.storage.segment import FilesRemoval
 
 SLICE_PARTITIONS = 100
 """Partitions that one step visits for retention, a checkpoint, or the expiry of producers."""
+PRODUCERS_A_PARTITION = 100
+"""Producers whose expiry takes as long as the rest of a partition's visit."""
 SLICE_GAP_MS = 10
 MARKS_A_SLICE = 20
 """Marks of new logs that one step removes."""
@@ -71,12 +73,13 @@ class Maintenance:
         """Write a checkpoint within a second: a log start, a directory, or the compacted part of a log has changed."""
         self._context.within((self, "checkpoint"), 1_000, self._checkpoint)
 
-    def retain(self, partition: Partition) -> None:
+    def retain(self, partition: Partition) -> int:
         """Remove segments past retention or below the log start offset, in later steps."""
         log = partition.log
         if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark, 1):
             self._expired[partition] = None
             self._context.within((self, "expired"), REMOVAL_GAP_MS, self._remove_expired)
+        return 0
 
     def _remove_expired(self) -> None:
         """Remove the oldest segment of one log."""
@@ -113,8 +116,11 @@ class Maintenance:
             self._emit(partition, PartitionEvent.OFFSETS_MOVED)
         return True
 
-    def _begin_rounds(self, name: str, first_ms: int, interval_ms: int, visit: Callable[[Partition], None]) -> None:
-        """Visit all partitions in slices, after `first_ms` and then again and again."""
+    def _begin_rounds(self, name: str, first_ms: int, interval_ms: int, visit: Callable[[Partition], int]) -> None:
+        """Visit all partitions in slices, after `first_ms` and then again and again.
+
+        `visit` returns how many partitions more its work is worth.
+        """
         waiting: deque[Partition] = deque()
 
         def visit_some() -> None:
@@ -122,18 +128,23 @@ class Maintenance:
                 return
             if not waiting:
                 waiting.extend(self._partitions.values())
-            for _ in range(min(SLICE_PARTITIONS, len(waiting))):
-                visit(waiting.popleft())
+            left = SLICE_PARTITIONS
+            while waiting and left > 0:
+                left -= 1 + visit(waiting.popleft())
             self._context.after((self, name), SLICE_GAP_MS if waiting else interval_ms, visit_some)
 
         self._context.after((self, name), first_ms, visit_some)
 
-    def _expire_producers(self, partition: Partition) -> None:
+    def _expire_producers(self, partition: Partition) -> int:
         """Forget the idle producers of a partition."""
         now_ms = self._context.clock.now_ms
         partition.deferred_sequences.expire(now_ms)
-        if partition.log is not None:
-            partition.log.producers.expire(now_ms, self._context.config.producer_id_expiration_ms)
+        if partition.log is None:
+            return 0
+        producers = partition.log.producers
+        visited = len(producers) // PRODUCERS_A_PARTITION
+        producers.expire(now_ms, self._context.config.producer_id_expiration_ms)
+        return visited
 
     def _checkpoint(self) -> None:
         """Begin a checkpoint."""

@@ -9,6 +9,7 @@ from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
 from yak.storage.names import NEW_LOG_MARK
+from yak.storage.producer_state import ProducerState
 from yak.storage.segment import Segment
 
 PARTITIONS = 3
@@ -67,6 +68,23 @@ def test_retention_of_many_segments_examines_few_in_a_step(monkeypatch):
     rig.run_for(2_000)
     assert segments(rig) == [3, 3, 3]
     assert len(examined) <= 3 * 7 * PARTITIONS
+
+
+def test_producers_of_many_partitions_expire_in_slices(monkeypatch):
+    visited = []
+    monkeypatch.setattr("yak.partitions.maintenance.PRODUCERS_A_PARTITION", 1)
+    monkeypatch.setattr("yak.partitions.maintenance.SLICE_PARTITIONS", 4)
+    rig = Rig(settings={"producer.id.expiration.check.interval.ms": "1000"})
+    rig.create_topic("orders", partitions=PARTITIONS)
+    for partition in range(PARTITIONS):
+        for producer_id in range(3):
+            rig.produce("orders", [b"x"], partition=partition, producer_id=producer_id, epoch=0, sequence=0)
+    real = ProducerState.expire
+    monkeypatch.setattr(
+        ProducerState, "expire", lambda self, now_ms, ms: visited.append(now_ms) or real(self, now_ms, ms)
+    )
+    rig.world.run(lambda: len(visited) == PARTITIONS, events_max=50_000)
+    assert [at_ms - visited[0] for at_ms in visited] == [0, 10, 20]
 
 
 def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed_in_steps):
