@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import uuid
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -25,7 +24,6 @@ from yak.storage.names import (
     TRANSACTION_INDEX_SUFFIX,
     offset_name,
 )
-from yak.storage.producer_state import ProducerSnapshotEntry, format_snapshot
 from yak.storage.segment import Segment
 
 
@@ -94,7 +92,7 @@ class LogClose:
 
     path: str
     truncation: FlushPlan | None
-    snapshot: tuple[str, Sequence[ProducerSnapshotEntry]] | None
+    snapshot: tuple[str, bytes] | None
     """The path of the producer snapshot at the log end, and what it holds; None when it is written."""
     active: Segment
     flush: FlushPlan
@@ -106,8 +104,7 @@ class LogClose:
         if self.truncation is not None:
             self.truncation.run(disk)
         if self.snapshot is not None:
-            path, entries = self.snapshot
-            disk.write_file_lazily(path, format_snapshot(entries))
+            disk.write_file_lazily(*self.snapshot)
         self.active.close_for_appends()
         if missing := self.flush.run(disk):
             raise FileNotFoundError(errno.ENOENT, "a segment is gone", missing[0].path(LOG_SUFFIX))

@@ -46,7 +46,7 @@ from yak.storage.names import (
     offset_name,
 )
 from yak.storage.position_cache import NEWEST_BYTES_MAX, RECENT_MAX, PositionCache
-from yak.storage.producer_state import ProducerState, format_snapshot
+from yak.storage.producer_state import ProducerState
 from yak.storage.reader import (
     EMPTY,
     SLICE_BYTES_MIN,
@@ -428,8 +428,7 @@ class Log:
             return
         with directory_failure(self.directory):
             self.active.close_for_appends()
-            snapshot = format_snapshot(self.producers.to_snapshot())
-            self.disk.write_file_lazily(self._snapshot_path(self.log_end_offset), snapshot)
+            self.disk.write_file_lazily(self._snapshot_path(self.log_end_offset), self.producers.to_snapshot())
             self._note_snapshot(self.log_end_offset)
             segment = Segment.create(self.disk, self.path, self.log_end_offset, self.config, now_ms)
         self.active.offset_index.unload()

@@ -5,7 +5,7 @@ import pytest
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.record_batch import SEQUENCE_MAX, read_header
 from yak.storage import producer_state
-from yak.storage.producer_state import EarlierUnread, ProducerState, _Producer
+from yak.storage.producer_state import EarlierUnread, ProducerState, _Producer, parse_snapshot
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_snapshot_brings_back_the_last_batch_of_each_producer(send):
     send(0, 3)
     send(3, 2)
     state = ProducerState()
-    state.load_snapshot(send.state.to_snapshot(), now_ms=9)
+    state.load_snapshot(parse_snapshot(send.state.to_snapshot()), now_ms=9)
     assert list(state.describe()) == list(send.state.describe())
     assert state.to_snapshot() == send.state.to_snapshot()
 
@@ -147,7 +147,7 @@ def test_truncation_forgets_what_was_truncated(send):
     assert send.state.truncate_to(1)
     assert [(p.producer_id, p.last_sequence) for p in send.state.describe()] == [(1, 0)]
     restored = ProducerState()
-    restored.load_snapshot(send.state.to_snapshot(), 0)
+    restored.load_snapshot(parse_snapshot(send.state.to_snapshot()), 0)
     assert not restored.truncate_to(0), "what was before a snapshot must be read from the log"
 
 

@@ -9,7 +9,7 @@ import pytest
 from yak.ids import TopicPartition
 from yak.storage import checkpoints, names
 from yak.storage.indexes import OffsetIndex, TimeIndex, floor_by_position, floor_by_timestamp
-from yak.storage.producer_state import BadSnapshot, ProducerSnapshotEntry, format_snapshot, parse_snapshot
+from yak.storage.producer_state import BadSnapshot, ProducerSnapshotEntry, ProducerState, parse_snapshot
 
 TOPIC_ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 
@@ -79,17 +79,23 @@ def test_a_time_index_is_rising_timestamps_with_relative_offsets():
     assert [floor_by_timestamp(index.entries, each) for each in times] == [0, 5, 31]
 
 
+def snapshot_of(*entries):
+    state = ProducerState()
+    state.load_snapshot(entries, 0)
+    return state.to_snapshot()
+
+
 def test_a_producer_snapshot_is_version_1_with_a_crc():
     entry = ProducerSnapshotEntry(9, 2, 11, 57, 3, 1000, -1, -1)
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 9, 2, 11, 57, 3, 1000, -1, -1)
     data = struct.pack(">hI", 1, crc32c.crc32c(body)) + body
-    assert format_snapshot([entry]) == data
+    assert snapshot_of(entry) == data
     assert list(parse_snapshot(data)) == [entry]
-    assert format_snapshot([]) == bytes.fromhex("0001 48674bc7 00000000")
+    assert snapshot_of() == bytes.fromhex("0001 48674bc7 00000000")
 
 
 def test_incomplete_snapshot_is_rejected():
-    data = format_snapshot([ProducerSnapshotEntry(9, 2, 11, 57, 3, 1000, -1, -1)])
+    data = snapshot_of(ProducerSnapshotEntry(9, 2, 11, 57, 3, 1000, -1, -1))
     for size in range(len(data)):
         with pytest.raises(BadSnapshot):
             parse_snapshot(data[:size])
