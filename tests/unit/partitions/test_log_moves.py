@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from yak.broker.apis import describe_log_dirs
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.partitions import log_moves
@@ -530,3 +531,20 @@ def test_end_of_the_process_in_any_write_of_a_move_loses_nothing(power_loss, see
         assert_moved(rig, target)
     assert writes > 60
     assert len(ends) == 2
+
+
+def test_describe_log_dirs_visits_each_replica_once(monkeypatch):
+    monkeypatch.setattr(describe_log_dirs, "SLICE_ELEMENTS", 2)
+    directories = tuple(f"/{number}" for number in range(10))
+    rig = Rig(directories=directories, settings={})
+    rig.create_topic("orders", partitions=4)
+    described = []
+
+    def slices():
+        described.append((yield from describe_log_dirs._described(rig.node.broker, None)))
+
+    assert len(list(slices())) == 2
+    results = described[0].fields["results"]
+    assert [each["log_dir"] for each in results] == list(directories)
+    found = [part["partition_index"] for each in results for topic in each["topics"] for part in topic["partitions"]]
+    assert sorted(found) == [0, 1, 2, 3]
