@@ -8,7 +8,7 @@ import struct
 import threading
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 from yak.client.errors import Change, reason_of
 from yak.client.login import current_login, log_in
@@ -28,6 +28,9 @@ _HEADER = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
 _NO_TAGS = b"\x00"
 _DESCRIBE_CONFIGS: Final = 32, 4
+ITEMS_AT_ONCE: Final = 10_000
+"""Partitions, or other items, of one request: a YAK broker closes the connection at more than 12,000 array elements."""
+T = TypeVar("T")
 _ONE_AT_A_TIME: Final = threading.Lock()
 """Threads that import one package at once, as kio's messages, may get a deadlock error of Python's import system."""
 
@@ -134,6 +137,11 @@ class RawConnection:
         return bytes(received)
 
 
+def runs(items: Sequence[T], size: int = ITEMS_AT_ONCE) -> list[Sequence[T]]:
+    """The items in order, in runs of at most `size`."""
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
 def first(results: Sequence[Any]) -> Any:
     """The result of a request for one. Raises OSError for a response without results."""
     if not results:
@@ -167,8 +175,9 @@ def describe_configs(
     connection: RawConnection, kind: int, resources: Sequence[str], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
     """Some configs of each resource (DescribeConfigs, key 32); brokers leave out unknown configs. Raises OSError."""
-    if not resources:
-        return {}
-    wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": list(names)} for name in resources]
-    results = connection.call(_DESCRIBE_CONFIGS, {"resources": wanted}).results
-    return {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in results}
+    found: dict[str, dict[str, str]] = {}
+    for some in runs(resources, ITEMS_AT_ONCE // (1 + len(names))):
+        wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": list(names)} for name in some]
+        results = connection.call(_DESCRIBE_CONFIGS, {"resources": wanted}).results
+        found |= {each.resource_name: {config.name: config.value or "" for config in each.configs} for each in results}
+    return found

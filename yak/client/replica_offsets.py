@@ -11,7 +11,7 @@ from typing import Final
 
 from yak.client.errors import reason_of
 from yak.client.metadata import Broker
-from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
+from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs, runs
 from yak.client.reach import BUDGET_S, of_each, require_kafka
 from yak.errors import Unreachable
 from yak.ids import NodeId, Offset, PartitionEpoch, TopicPartition, by_topic
@@ -189,21 +189,20 @@ def _ask_all(
 
 def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], replica_id: int) -> _Offsets:
     """The latest offsets, as a consumer (-1) or as the debugging consumer (-2)."""
-    fields = {
-        "replica_id": replica_id,
-        "isolation_level": 0,
-        "topics": [
+    found: _Offsets = {}
+    for some in runs(wanted):
+        topics = [
             {"name": topic, "partitions": [{"partition_index": each.partition, "timestamp": LATEST} for each in of]}
-            for topic, of in by_topic(wanted).items()
-        ],
-    }
-    answer = connection.call(_LIST_OFFSETS, fields)
-    return {
-        TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)
-        for topic in answer.topics
-        for each in topic.partitions
-        if not int(each.error_code) and each.offset >= 0
-    }
+            for topic, of in by_topic(some).items()
+        ]
+        fields = {"replica_id": replica_id, "isolation_level": 0, "topics": topics}
+        found |= {
+            TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)
+            for topic in connection.call(_LIST_OFFSETS, fields).topics
+            for each in topic.partitions
+            if not int(each.error_code) and each.offset >= 0
+        }
+    return found
 
 
 def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[NodeId, _Offsets]) -> PartitionReplicas:

@@ -11,9 +11,10 @@ from typing import Any, Final
 from yak.client.errors import reason_of
 from yak.client.groups.group_brokers import GroupBrokers, failure
 from yak.client.metadata import Broker, ClusterMetadata
-from yak.client.raw_connection import Api, RawConnection
+from yak.client.raw_connection import Api, RawConnection, runs
+from yak.client.reach import of_each
 from yak.errors import ProtocolViolation, Unreachable, YakError
-from yak.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
+from yak.ids import LeaderEpoch, NodeId, Offset, ProducerId, TopicPartition, by_topic
 from yak.protocol.tagged_fields import skip_tags
 
 STATES: Final = (
@@ -169,8 +170,9 @@ def open_transactions(
     """The transactions that are open in these partitions, and why others could not be read (DescribeProducers, key
     61)."""
 
-    def fields(some: dict[str, list[int]]) -> dict[str, object]:
-        return {"topics": [{"name": name, "partition_indexes": each} for name, each in some.items()]}
+    def fields(some: Sequence[TopicPartition]) -> dict[str, object]:
+        named = by_topic(some).items()
+        return {"topics": [{"name": name, "partition_indexes": [each.partition for each in of]} for name, of in named]}
 
     found: list[OpenTransaction] = []
     failed: dict[TopicPartition, str] = {}
@@ -202,32 +204,33 @@ def _ask_leaders(
     metadata: ClusterMetadata,
     partitions: Iterable[TopicPartition],
     api: Api,
-    fields: Callable[[dict[str, list[int]]], dict[str, object]],
+    fields: Callable[[Sequence[TopicPartition]], dict[str, object]],
     topics_of: Callable[[Any], Any],
     *,
     timeout_s: float,
 ) -> dict[TopicPartition, Any]:
     """Each partition's answer from its leader, or the reason why there is none."""
     answers: dict[TopicPartition, Any] = {}
-    by_leader: dict[int, dict[str, list[int]]] = {}
+    by_leader: dict[NodeId, list[TopicPartition]] = {}
     for each in partitions:
         leader = metadata.topics[each.topic].partitions[each.partition].leader
-        by_leader.setdefault(leader, {}).setdefault(each.topic, []).append(each.partition)
+        if leader in metadata.brokers:
+            by_leader.setdefault(leader, []).append(each)
         answers[each] = "no answer" if leader in metadata.brokers else "no leader"
-    for leader, some in by_leader.items():
-        broker = metadata.brokers.get(leader)
-        if broker is None:
-            continue
+
+    def ask(leader: NodeId) -> dict[TopicPartition, Any]:
+        address, found = metadata.brokers[leader].address, dict[TopicPartition, Any]()
         try:
-            with RawConnection(broker.address, timeout_s=timeout_s) as connection:
-                answer = connection.call(api, fields(some))
+            with RawConnection(address, timeout_s=timeout_s) as connection:
+                for some in runs(by_leader[leader]):
+                    for topic in topics_of(connection.call(api, fields(some))):
+                        found |= {TopicPartition(str(topic.name), int(p.partition_index)): p for p in topic.partitions}
         except OSError as error:
-            reason = f"{broker.address}: {reason_of(error)}".lower()
-            answers |= {TopicPartition(name, index): reason for name, each in some.items() for index in each}
-            continue
-        for topic in topics_of(answer):
-            for partition in topic.partitions:
-                answers[TopicPartition(str(topic.name), int(partition.partition_index))] = partition
+            return dict.fromkeys(by_leader[leader], f"{address}: {reason_of(error)}".lower()) | found
+        return found
+
+    for answered in of_each(by_leader, ask).values():
+        answers |= answered
     return answers
 
 

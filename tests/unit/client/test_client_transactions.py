@@ -166,6 +166,17 @@ def test_open_transactions_are_those_with_a_first_offset(cluster):
     assert len(cluster.requests("DescribeProducersRequest")) == 1
 
 
+def test_transactions_of_more_partitions_than_a_request_takes_are_read_with_several(cluster):
+    places = [TopicPartition("orders", number) for number in range(10_001)]
+    cluster.metadata.topics["orders"] = Topic(
+        "orders", tuple(Partition(each.partition, 1, (1,), (1,)) for each in places)
+    )
+    cluster.producers = {places[-1]: [(1, 5)]}
+    assert open_transactions(cluster.metadata, places, timeout_s=5) == ([opened(places[-1], 1, 5)], {})
+    requests = cluster.requests("DescribeProducersRequest")
+    assert [len(topic.partition_indexes) for each in requests for topic in each.topics] == [10_000, 1]
+
+
 def test_partitions_without_a_leader_or_an_answer_are_named(cluster):
     cluster.metadata.topics["payments"] = Topic("payments", (Partition(0, -1, (1,), ()),))
     cluster.broker.answers[61] = lambda _: None

@@ -5,9 +5,10 @@ import time
 import pytest
 from fake_brokers import FakeBroker
 
-from yak.client.raw_connection import RawConnection
-from yak.client.replica_offsets import read_cluster
+from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
+from yak.client.replica_offsets import _list_offsets, read_cluster
 from yak.errors import Unreachable
+from yak.ids import TopicPartition
 
 ENDS = {1: 100, 2: 90}
 MARK = 90
@@ -142,3 +143,23 @@ def test_an_answer_that_makes_no_sense_is_an_error_of_the_connection(cluster):
     broker.answers[2] = lambda request: None
     with RawConnection(broker.address, timeout_s=2) as connection, pytest.raises(OSError, match="closed"):
         connection.call((2, 7), {"replica_id": -2, "isolation_level": 0, "topics": []})
+
+
+def test_offsets_of_more_replicas_than_a_request_takes_are_read_with_several(cluster):
+    requests = []
+    cluster.brokers[1].answers[2] = lambda request: requests.append(request) or cluster.offsets(1, request)
+    wanted = [TopicPartition("orders", number) for number in range(20_000)]
+    with RawConnection(cluster.brokers[1].address, timeout_s=5) as connection:
+        found = _list_offsets(connection, wanted, -2)
+    assert found == dict.fromkeys(wanted, ENDS[1])
+    assert [len(topic.partitions) for request in requests for topic in request.topics] == [10_000, 10_000]
+
+
+def test_configs_of_more_topics_than_a_request_takes_are_read_with_several(cluster):
+    sizes = []
+    cluster.brokers[1].answers[32] = lambda request: sizes.append(len(request.resources)) or cluster.configs(request)
+    names = [f"topic-{number}" for number in range(5_000)]
+    with RawConnection(cluster.brokers[1].address, timeout_s=5) as connection:
+        found = describe_configs(connection, TOPIC_RESOURCE, names, tuple(CONFIGS))
+    assert found == dict.fromkeys(names, CONFIGS)
+    assert all((1 + len(CONFIGS)) * size <= 10_000 for size in sizes)
