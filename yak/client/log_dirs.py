@@ -7,24 +7,23 @@ from typing import Any, Final
 
 from yak.client.metadata import ClusterMetadata
 from yak.client.raw_connection import RawConnection
+from yak.client.reach import of_each
+from yak.ids import NodeId
 
 _DESCRIBE_LOG_DIRS: Final = 35, 1
 
 
 def replica_sizes(metadata: ClusterMetadata, *, timeout_s: float) -> dict[int, dict[tuple[str, int], int]]:
     """The bytes of each replica, by broker; empty for a broker that does not answer."""
-    sizes: dict[int, dict[tuple[str, int], int]] = {}
-    for node_id, broker in metadata.brokers.items():
+
+    def ask(node_id: NodeId) -> dict[tuple[str, int], int]:
         try:
-            sizes[node_id] = sizes_in(_ask(broker.address, timeout_s))
+            with RawConnection(metadata.brokers[node_id].address, timeout_s=timeout_s) as connection:
+                return sizes_in(connection.call(_DESCRIBE_LOG_DIRS, {"topics": None}))
         except OSError:
-            sizes[node_id] = {}
-    return sizes
+            return {}
 
-
-def _ask(address: str, timeout_s: float) -> Any:
-    with RawConnection(address, timeout_s=timeout_s) as connection:
-        return connection.call(_DESCRIBE_LOG_DIRS, {"topics": None})
+    return of_each(metadata.brokers, ask)
 
 
 def sizes_in(answer: Any) -> dict[tuple[str, int], int]:

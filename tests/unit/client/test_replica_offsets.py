@@ -1,10 +1,14 @@
 """High watermarks and log ends asked of several brokers, one of which may be gone."""
 
+import threading
 import time
 
 import pytest
 from fake_brokers import FakeBroker
+from kio.schema.errors import ErrorCode
 
+from yak.client.log_dirs import replica_sizes
+from yak.client.metadata import Broker, ClusterMetadata
 from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs
 from yak.client.replica_offsets import _list_offsets, read_cluster
 from yak.errors import Unreachable
@@ -163,3 +167,19 @@ def test_configs_of_more_topics_than_a_request_takes_are_read_with_several(clust
         found = describe_configs(connection, TOPIC_RESOURCE, names, tuple(CONFIGS))
     assert found == dict.fromkeys(names, CONFIGS)
     assert all((1 + len(CONFIGS)) * size <= 10_000 for size in sizes)
+
+
+def test_sizes_are_read_from_all_brokers_at_once(cluster):
+    both = threading.Barrier(2, timeout=5)
+
+    def sizes(_request):
+        both.wait()
+        part = {"partition_index": 0, "partition_size": 7, "offset_lag": 0, "is_future_key": False}
+        topics = [{"name": "orders", "partitions": [part]}]
+        return {"results": [{"error_code": ErrorCode.none, "log_dir": "/d", "topics": topics}]}
+
+    for broker in cluster.brokers.values():
+        broker.answers[35] = sizes
+    brokers = {node: Broker(node, "127.0.0.1", port) for node, port in cluster.ports.items()}
+    found = replica_sizes(ClusterMetadata("c", 1, brokers, {}), timeout_s=5)
+    assert found == {1: {("orders", 0): 7}, 2: {("orders", 0): 7}, 3: {}}
