@@ -130,7 +130,7 @@ class GroupBrokers:
         while pending:
             by_address, reasons = self._find(pending, what, known)
             known = {}
-            results |= {name: error for name, error in reasons.items() if not _passes(error)}
+            results |= {name: error for name, error in reasons.items() if not passes(error)}
             for address, answered in self._send_each(by_address, call).items():
                 names = by_address[address]
                 if isinstance(answered, OSError):
@@ -218,7 +218,7 @@ class GroupBrokers:
             found.__exit__()
 
 
-def _passes(error: YakError) -> bool:
+def passes(error: YakError) -> bool:
     """Whether another FindCoordinator may help."""
     return error.kafka_code in RETRIED or isinstance(error, Unreachable)
 

@@ -4,11 +4,11 @@ A committed offset is the next one to read. Like Kafka's own tools, writes use a
 which the coordinator accepts only while the group has no members.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, UNKNOWN, GroupBrokers, failure
-from yak.client.raw_connection import Api, RawConnection
+from yak.client.groups.group_brokers import LOAD_IN_PROGRESS, UNKNOWN, GroupBrokers, failure, passes
+from yak.client.raw_connection import Api, RawConnection, runs
 from yak.errors import YakError
 from yak.ids import Offset, TopicPartition, by_topic
 
@@ -17,6 +17,8 @@ _OFFSET_FETCH: Final = 9, 8
 _DELETE_GROUPS: Final = 42, 2
 _OFFSET_DELETE: Final = 47, 0
 GROUP_ID_NOT_FOUND: Final = 69
+COMMITTED_AT_ONCE: Final = 1_000
+"""A coordinator writes the offsets of a request as one batch, of at most 1 MiB by default."""
 _NO_MEMBER: Final = -1
 _NO_EPOCH: Final = -1
 
@@ -50,30 +52,20 @@ def committed_offsets(
 def commit_offsets(
     brokers: GroupBrokers, group: str, offsets: Mapping[TopicPartition, Offset]
 ) -> dict[TopicPartition, YakError | None]:
-    """Commit for a group without members, in one request (OffsetCommit, key 8); the error or None, by partition."""
-    fields = {
-        "group_id": group,
-        "generation_id_or_member_epoch": _NO_MEMBER,
-        "member_id": "",
-        "group_instance_id": None,
-        "topics": [
-            {
-                "name": topic,
-                "partitions": [
-                    {
-                        "partition_index": each.partition,
-                        "committed_offset": offsets[each],
-                        "committed_leader_epoch": _NO_EPOCH,
-                        "committed_metadata": "",
-                    }
-                    for each in partitions
-                ],
-            }
-            for topic, partitions in by_topic(offsets).items()
-        ],
-    }
+    """Commit for a group without members (OffsetCommit, key 8); the error or None, by partition."""
+
+    def item(partition: TopicPartition) -> dict[str, object]:
+        return {
+            "partition_index": partition.partition,
+            "committed_offset": offsets[partition],
+            "committed_leader_epoch": _NO_EPOCH,
+            "committed_metadata": "",
+        }
+
+    more = {"generation_id_or_member_epoch": _NO_MEMBER, "member_id": "", "group_instance_id": None}
     what = 'the offsets of group "{}" were not changed'
-    return _by_partition(brokers, group, _OFFSET_COMMIT, fields, what, list(offsets))
+    wanted = runs(list(offsets), COMMITTED_AT_ONCE)
+    return _by_partition(brokers, group, _OFFSET_COMMIT, more, item, what, wanted)
 
 
 def delete_offsets(
@@ -81,15 +73,12 @@ def delete_offsets(
 ) -> dict[TopicPartition, YakError | None]:
     """Delete a group's committed offsets of these partitions (OffsetDelete, key 47, KIP-496); the error or None of
     each."""
-    fields = {
-        "group_id": group,
-        "topics": [
-            {"name": topic, "partitions": [{"partition_index": each.partition} for each in found]}
-            for topic, found in by_topic(partitions).items()
-        ],
-    }
+
+    def item(partition: TopicPartition) -> dict[str, object]:
+        return {"partition_index": partition.partition}
+
     what = 'the offsets of group "{}" were not deleted'
-    return _by_partition(brokers, group, _OFFSET_DELETE, fields, what, list(partitions))
+    return _by_partition(brokers, group, _OFFSET_DELETE, {}, item, what, runs(partitions))
 
 
 def delete_groups(brokers: GroupBrokers, groups: Sequence[str]) -> dict[str, YakError | None]:
@@ -122,12 +111,34 @@ def _by_partition(
     brokers: GroupBrokers,
     group: str,
     api: Api,
-    fields: Mapping[str, object],
+    more: Mapping[str, object],
+    item: Callable[[TopicPartition], dict[str, object]],
     what: str,
-    partitions: list[TopicPartition],
+    wanted: Sequence[Sequence[TopicPartition]],
 ) -> dict[TopicPartition, YakError | None]:
-    """Send the request to the group's coordinator; each partition's error. A retriable code retries the whole
-    request."""
+    """Send a request for each run of partitions to the group's coordinator; each partition's error.
+
+    A retriable code retries the whole request. Behind a coordinator that does not answer no other one is sent.
+    """
+    results: dict[TopicPartition, YakError | None] = {}
+    found: dict[TopicPartition, int] | YakError = {}
+    for some in wanted:
+        if not isinstance(found, YakError) or not passes(found):
+            topics = [{"name": topic, "partitions": list(map(item, of))} for topic, of in by_topic(some).items()]
+            found = _codes(brokers, group, api, {"group_id": group, "topics": topics, **more}, what)
+        for each in some:
+            answer = found if isinstance(found, YakError) else found.get(each, UNKNOWN)
+            if isinstance(answer, int):
+                results[each] = failure(answer, f"{what.format(group)} for {each}") if answer else None
+            else:
+                results[each] = answer
+    return results
+
+
+def _codes(
+    brokers: GroupBrokers, group: str, api: Api, fields: Mapping[str, object], what: str
+) -> dict[TopicPartition, int] | YakError:
+    """Each partition's error code in the coordinator's answer, or the error of the group."""
 
     def ask(connection: RawConnection, names: Sequence[str]) -> dict[str, tuple[int, dict[TopicPartition, int]]]:
         answer = connection.call(api, fields)
@@ -140,11 +151,7 @@ def _by_partition(
         whole = int(getattr(answer, "error_code", 0)) or _common(codes.values())
         return dict.fromkeys(names, (whole, codes))
 
-    found = brokers.ask([group], what, ask)[group]
-    if isinstance(found, YakError):
-        return dict.fromkeys(partitions, found)
-    codes = {each: found.get(each, UNKNOWN) for each in partitions}
-    return {each: failure(code, f"{what.format(group)} for {each}") if code else None for each, code in codes.items()}
+    return brokers.ask([group], what, ask)[group]
 
 
 def _common(codes: Iterable[int]) -> int:

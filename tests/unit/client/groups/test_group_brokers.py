@@ -182,6 +182,18 @@ def test_group_error_is_reported_for_every_partition_of_a_commit(cluster, broker
     assert (request.member_id, int(request.generation_id_or_member_epoch)) == ("", -1)
 
 
+def test_offsets_of_many_partitions_are_committed_with_several_requests(cluster, brokers):
+    offsets = {TopicPartition("orders", number): 4 for number in range(2_500)}
+    assert commit_offsets(brokers, "audit", offsets) == dict.fromkeys(offsets)
+    sizes = [sum(len(topic.partitions) for topic in request.topics) for request in cluster.requests(1, 8)]
+    assert sizes == [1_000, 1_000, 500], "a batch of the coordinator's log takes 1 MiB"
+    cluster.codes["audit"] = [ErrorCode.coordinator_load_in_progress]
+    before = len(cluster.requests(1, 8))
+    found = commit_offsets(brokers, "audit", offsets)
+    assert {error.code for error in found.values()} == {"no-coordinator"}
+    assert all(len(request.topics[0].partitions) == 1_000 for request in cluster.requests(1, 8)[before:])
+
+
 def test_every_broker_lists_its_groups_and_a_loading_one_receives_the_request_again(cluster, brokers):
     cluster.listing[2] = [ErrorCode.coordinator_load_in_progress, ErrorCode.none]
     found, silent = list_groups(brokers)
