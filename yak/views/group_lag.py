@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -38,16 +38,16 @@ def members_count(group: Group) -> int:
     return len(group.members.members) if group.consumer is None else len(group.consumer.state.members)
 
 
-def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int, Committed]) -> TopicLag:
-    """The lag of one group in one topic; partitions that no longer exist are skipped.
+def add_lags(broker: Broker, lag: TopicLag, committed: Iterable[tuple[int, Committed]]) -> None:
+    """Add partitions of the topic, with their offsets, to a lag; those that no longer exist are skipped.
 
     The high watermark of a follower in sync is used too: it is a few milliseconds behind the leader's.
     """
-    lag = TopicLag(group_id, topic)
+    topic = lag.topic
     info = broker.image.topics.get(topic)
     if info is None:
-        return lag
-    for index, offset in committed.items():
+        return
+    for index, offset in committed:
         if index >= len(info.partitions) or offset.is_of_another(info.topic_id):
             continue
         is_in_sync = broker.node_id in info.partitions[index].isr  # else it may copy no more, as on a full disk
@@ -56,4 +56,3 @@ def topic_lag(broker: Broker, group_id: str, topic: str, committed: Mapping[int,
             lag.messages += lag_records(offset.offset, partition.high_watermark)
         else:
             lag.elsewhere.append((index, offset.offset))
-    return lag

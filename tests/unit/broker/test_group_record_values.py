@@ -30,7 +30,7 @@ from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.protocol.record_fields import INT32_MAX, INT32_MIN, FieldWriter
 from yak.sim.rig import Rig
-from yak.views.group_lag import coordinated_groups, topic_lag
+from yak.views.group_lag import TopicLag, add_lags, coordinated_groups
 
 NONE = ErrorCode.none
 EXTREMES = st.sampled_from([INT32_MIN, -3, -2, -1, 0, 1, 5, INT32_MAX - 1, INT32_MAX])
@@ -104,7 +104,7 @@ def test_offset_with_negative_partition_is_refused_and_lag_is_served() -> None:
     assert ask.commit(rig, {0: 2}) == [NONE]
     load(rig, *(offset_record("g", "orders", partition, Committed(5, -1, "", 0)) for partition in (-1, INT32_MIN, 1)))
     (group,) = coordinated_groups(rig.node.broker)
-    lag = topic_lag(rig.node.broker, "g", "orders", group.offsets.topics["orders"])
+    add_lags(rig.node.broker, lag := TopicLag("g", "orders"), group.offsets.topics["orders"].items())
     assert (sorted(group.offsets.topics["orders"]), lag.elsewhere) == ([0, 1], [])
     (line,) = refusals(rig)
     assert line["records"] == 2
@@ -117,7 +117,8 @@ def test_lag_leaves_out_offsets_of_an_earlier_topic_of_the_name() -> None:
     earlier = offset_record("g", "orders", 0, Committed(5, -1, "", 0, topic_id=uuid.UUID(int=7)))
     load(rig, earlier, offset_record("g", "orders", 1, Committed(0, -1, "", 0)))
     (group,) = coordinated_groups(rig.node.broker)
-    assert topic_lag(rig.node.broker, "g", "orders", group.offsets.topics["orders"]).messages == 0
+    add_lags(rig.node.broker, lag := TopicLag("g", "orders"), group.offsets.topics["orders"].items())
+    assert lag.messages == 0
 
 
 def test_classic_group_in_last_generation_begins_again_with_one() -> None:

@@ -13,7 +13,7 @@ from yak.ids import TopicPartition
 from yak.server.http.metrics.text import Samples, gauge
 from yak.server.http.topic_partitions import LATEST, list_offsets
 from yak.view.lag import lag_records
-from yak.views.group_lag import TopicLag, coordinated_groups, members_count, topic_lag
+from yak.views.group_lag import TopicLag, add_lags, coordinated_groups, members_count
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -28,6 +28,8 @@ LAG_UNKNOWN: Final = gauge(
 )
 
 _PER_STEP: Final = 100
+_MEMBERS_AN_OFFSET: Final = 10
+"""Members whose state takes as long to read as the lag of a partition."""
 _ASK_SECONDS: Final = 1.0
 
 
@@ -43,24 +45,29 @@ def gather(
     samples.of(MEMBERS)
     listed = compared = since_step = 0
     for group in coordinated_groups(broker):
-        states[group.state_name] = states.get(group.state_name, 0) + 1
-        since_step += 1
+        state, members = group.state_name, members_count(group)  # the state depends on each member's
+        states[state] = states.get(state, 0) + 1
+        since_step += 1 + members // _MEMBERS_AN_OFFSET
         if listed >= limits.groups_max or len(group.group_id) > limits.group_name_length_max:
             left_out["groups"] += 1
         else:
             listed += 1
-            samples.add(MEMBERS, members_count(group), group=group.group_id)
+            samples.add(MEMBERS, members, group=group.group_id)
             for topic, committed in list(group.offsets.topics.items()):
                 if len(lags) >= limits.group_topics_max or compared + len(committed) > limits.group_offsets_max:
                     left_out["group_topics"] += 1
                     left_out["group_offsets"] += len(committed)
                     continue
                 compared += len(committed)
-                since_step += len(committed)
-                lags.append(topic_lag(broker, group.group_id, topic, committed))
-                if since_step >= _PER_STEP:
-                    since_step = 0
-                    yield
+                lags.append(TopicLag(group.group_id, topic))
+                offsets = list(committed.items())
+                for start in range(0, len(offsets), _PER_STEP):
+                    some = offsets[start : start + _PER_STEP]
+                    add_lags(broker, lags[-1], some)
+                    since_step += len(some)
+                    if since_step >= _PER_STEP:
+                        since_step = 0
+                        yield
         if since_step >= _PER_STEP:
             since_step = 0
             yield

@@ -19,7 +19,7 @@ from yak.server.http.metrics.rendering import MetricsLimits
 from yak.server.http.metrics.text import Samples
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
-from yak.views.group_lag import TopicLag, topic_lag
+from yak.views.group_lag import TopicLag, add_lags
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}
 
@@ -220,6 +220,12 @@ def test_groups_past_a_bound_are_left_out_and_counted(grouped, bounds, left_out,
     assert values(samples, "yak_groups") == {("Stable",): 2}
 
 
+def test_lag_in_a_topic_of_many_partitions_is_read_in_steps(grouped, monkeypatch):
+    monkeypatch.setattr(groups, "_PER_STEP", 1)
+    steps = list(groups.gather(grouped.node.broker, Samples(), MetricsLimits(), [], Counter()))
+    assert len(steps) == 4, "one for each of three committed offsets, and the end"
+
+
 def test_lag_of_a_remote_partition_is_unknown_until_its_leader_answers(grouped):
     broker = grouped.node.broker
     del broker.partitions["orders", 0]
@@ -235,16 +241,16 @@ def test_lag_is_not_that_of_a_follower_that_no_longer_copies():
     rig.produce("pairs", [b"a"])
     rig.run_for(300)
     leader, follower = rig.leader("pairs"), rig.followers("pairs")[0]
-    broker, committed = rig.nodes[follower - 1].broker, {0: Committed(1, -1, "", 0)}
-    assert (topic_lag(broker, "g", "pairs", committed).messages, rig.replica(follower, "pairs").high_watermark) == (
-        0,
-        1,
-    )
+    broker, committed = rig.nodes[follower - 1].broker, [(0, Committed(1, -1, "", 0))]
+    lag = TopicLag("g", "pairs")
+    add_lags(broker, lag, committed)
+    assert (lag.messages, lag.elsewhere, rig.replica(follower, "pairs").high_watermark) == (0, [], 1)
     rig.cluster.cut(f"n{leader}", f"n{follower}")
     rig.produce("pairs", [b"a"] * 7)
     rig.run_until(lambda: follower not in broker.image.topics["pairs"].partitions[0].isr)
     assert rig.replica(follower, "pairs").high_watermark == 1
-    assert topic_lag(broker, "g", "pairs", committed).elsewhere == [(0, 1)]
+    add_lags(broker, lag, committed)
+    assert lag.elsewhere == [(0, 1)]
 
 
 def test_offsets_of_a_deleted_topic_add_no_group_lag(grouped):
