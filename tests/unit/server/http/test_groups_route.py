@@ -1,5 +1,7 @@
 """`GET /api/groups/{group}` with ACLs: another broker that coordinates answers this one, which may do everything."""
 
+import json
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,12 +11,13 @@ import trio
 from tests.unit.server.http.fake_context import context_of, image_of
 from tests.unit.server.http.rig import Acls
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.apis import consumer_group_describe, describe_groups, list_offsets, offset_fetch
+from yak.broker.apis import consumer_group_describe, describe_groups, list_groups, list_offsets, offset_fetch
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
+from yak.server.http import answers
 from yak.server.http.authentication import CALLER, Caller
 from yak.server.http.problems import Problem
-from yak.server.http.routes.groups import describe_group
+from yak.server.http.routes.groups import describe_group, groups
 
 ANN = Caller("User:ann", None, "10.0.0.9:4711")
 MAY = tuple(
@@ -65,7 +68,7 @@ def described(subscribed: list[str], assigned: list[str]) -> tuple[Any, Any]:
     async def main() -> Any:
         CALLER.set(ANN)
         try:
-            return await describe_group(context, "billing")
+            return json.loads((await describe_group(context, "billing")).body)
         except Problem as problem:
             return problem
 
@@ -114,6 +117,36 @@ async def test_log_start_and_log_end_offsets_are_read_at_the_same_time() -> None
     image = image_of({OFFSETS_TOPIC: [2], "open": [2], "secret": [2]})
     CALLER.set(ANN)
     with trio.fail_after(5):
-        found = await describe_group(context_of(image, answer_later, authorization=Acls(*MAY)), "billing")
+        response = await describe_group(context_of(image, answer_later, authorization=Acls(*MAY)), "billing")
+    found = json.loads(response.body)
     rows = [(row["log_start_offset"], row["high_watermark"]) for row in found["partitions"]]
     assert rows == [(9, 9)]
+
+
+async def test_groups_and_their_partitions_are_rendered_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    rendered_in: list[str] = []
+    real = answers.large_json_bytes
+
+    def render(content: Any) -> bytes:
+        rendered_in.append(threading.current_thread().name)
+        return real(content)
+
+    monkeypatch.setattr(answers, "large_json_bytes", render)
+    monkeypatch.setattr(answers, "LARGE_ITEMS", 0)
+    answer = coordinator(["open"], ["open"])
+
+    def answer_all(api_key: int, fields: Any, node_id: int) -> Any:
+        if api_key != list_groups.KEY:
+            return answer(api_key, fields, node_id)
+        group = SimpleNamespace(
+            group_id="billing", group_type="consumer", group_state="Stable", protocol_type="consumer"
+        )
+        return SimpleNamespace(error_code=ErrorCode.none, groups=[group])
+
+    image = image_of({OFFSETS_TOPIC: [2], "open": [2], "secret": [2]})
+    CALLER.set(ANN)
+    context = context_of(image, answer_all, authorization=Acls(*MAY))
+    assert len(json.loads((await groups(context, SimpleNamespace())).body)["groups"]) == 2
+    await describe_group(context, "billing")
+    assert len(rendered_in) == 2
+    assert threading.current_thread().name not in rendered_in

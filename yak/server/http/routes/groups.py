@@ -20,7 +20,7 @@ from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import NodeId, TopicPartition
 from yak.lifecycle.liveness import serving_brokers
 from yak.limits import GROUP_STRING_BYTES_MAX
-from yak.server.http.answers import answer
+from yak.server.http.answers import large_answer
 from yak.server.http.authentication import CALLER
 from yak.server.http.context import Context
 from yak.server.http.problems import Problem, bad_parameter, check_error, kafka_problem
@@ -101,7 +101,7 @@ async def _list(context: Context, node_id: NodeId, listed: list[dict[str, Any]],
     ]
 
 
-async def describe_group(context: Context, group_id: str) -> dict[str, Any]:
+async def describe_group(context: Context, group_id: str) -> Response:
     """One group with its members, committed offsets and lag.
 
     Raises Problem 404 `group-id-not-found`, 504 `no-answer` when its coordinator does not answer within 3 s.
@@ -134,7 +134,7 @@ def _not_found(group_id: str) -> Problem:
     return Problem(404, "group-id-not-found", f"group {group_id[:249]!r} does not exist", "GET /api/groups lists them")
 
 
-async def _describe(context: Context, group_id: str) -> dict[str, Any]:
+async def _describe(context: Context, group_id: str) -> Response:
     node_id = coordinator_of(context, group_id)
     found = None
     for described in (
@@ -147,13 +147,17 @@ async def _describe(context: Context, group_id: str) -> dict[str, Any]:
         raise _not_found(group_id)
     partitions = sorted(place for place in {*committed, *found.assigned} if _may_describe(context, place.topic))
     starts, ends = await log_ends(context, partitions, _ASK_SECONDS)
-    lags = partition_lags(
-        found,
-        {place: int(each.committed_offset) for place, each in committed.items()},
-        {place: (starts.get(place), ends.get(place)) for place in partitions},
-        {place: each.metadata or "" for place, each in committed.items()},
-    )
-    return replace(found, partitions=lags).as_json()
+
+    def show(group: Group = found) -> dict[str, Any]:
+        lags = partition_lags(
+            group,
+            {place: int(each.committed_offset) for place, each in committed.items()},
+            {place: (starts.get(place), ends.get(place)) for place in partitions},
+            {place: each.metadata or "" for place, each in committed.items()},
+        )
+        return replace(group, partitions=lags).as_json()
+
+    return await large_answer(context, show, len(partitions) + len(found.members or ()))
 
 
 async def _group(
@@ -227,7 +231,7 @@ async def groups(context: Context, _request: Request) -> Response:
             nursery.start_soon(_list, context, info.node_id, listed, silent)
     listed.sort(key=lambda each: str(each["group"]))
     silent.sort(key=lambda each: int(each["node_id"]))
-    return answer({"groups": listed, "silent": silent})
+    return await large_answer(context, lambda: {"groups": listed, "silent": silent}, len(listed))
 
 
 # a group's name may have slashes, and the path is matched unquoted
@@ -244,4 +248,4 @@ async def group(context: Context, request: Request) -> Response:
         raise Problem(404, "not-found", "the path names no group", "GET /api/groups lists all groups")
     if len(name.encode()) > GROUP_STRING_BYTES_MAX:
         raise bad_parameter(f"a group's name has at most {GROUP_STRING_BYTES_MAX} bytes")
-    return answer(await describe_group(context, name))
+    return await describe_group(context, name)
