@@ -6,7 +6,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
-from yak.commands.live_table import CLEAR_BELOW, CLEAR_LINE, HOME, refreshes
+from yak.commands.live_table import CLEAR_BELOW, CLEAR_LINE, HOME, fitted, refreshes
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import PartitionFilter, argument
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     Reader = Callable[[], ClusterReplicas]
     Choice = Callable[[ClusterReplicas], Sequence[PartitionReplicas]]
-    Line = tuple[str, str]
 
 GOOD, WARN, BAD = "", "33", "1;31"
 """Colours of a row, as ANSI codes; the text beside them carries the same meaning."""
@@ -254,7 +253,8 @@ class Watch:
         below = [("", GOOD), *((line, colour) for line in lines)]
         below += [(f"broker {node} did not answer: {reason}", WARN) for node, reason in found.silent.items()]
         columns, rows = get_terminal_size()
-        screen = fitted([(self._now() + "   Ctrl+C ends", GOOD)], table, below, rows=rows - 1)
+        head, more = self._now() + "   Ctrl+C ends", ": name a topic, or --under-replicated"
+        screen = fitted([(head, GOOD)], table, below, rows=rows - 1, more=(more, WARN))
         text = "".join(painted(g, line[:columns], tint) + CLEAR_LINE + "\n" for line, tint in screen)
         out.stdout.write(HOME + text + CLEAR_BELOW)
 
@@ -278,17 +278,6 @@ class Watch:
                 if key not in partitions:
                     out.line(f"{now}  {each.name}  no longer listed")
         self._before = partitions
-
-
-def fitted(above: "Sequence[Line]", table: "Sequence[Line]", below: "Sequence[Line]", *, rows: int) -> "list[Line]":
-    """The lines that fit on a terminal with `rows` rows: the start of a long table, the last lines of a long end."""
-    room = max(rows - len(above), 3)
-    end = list(below[-max(room // 2, 2) :]) if len(table) + len(below) > room else list(below)
-    room -= len(end)
-    if len(table) <= room:
-        return [*above, *table, *end]
-    hidden = len(table) - room + 1
-    return [*above, *table[: room - 1], (f"and {hidden} lines more: name a topic, or --under-replicated", WARN), *end]
 
 
 _FROM_REDIS = "yak isr --from-redis" + " " * 11 + "read the metadata store instead"

@@ -4,8 +4,10 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from yak.commands.output import cropped, layout
 from yak.commands.units import format_time
 from yak.errors import Unreachable
 from yak.plain_text import one_line
@@ -13,6 +15,8 @@ from yak.plain_text import one_line
 if TYPE_CHECKING:
     from yak.commands.options import Globals
 
+Line: TypeAlias = tuple[str, str]
+"""A line and its colour."""
 HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
@@ -53,14 +57,34 @@ def _refresh(g: "Globals", lost: list[Unreachable], *, is_first: bool) -> Iterat
 def show_refresh(
     g: "Globals", rows: list[dict[str, Any]], columns: Sequence[str], wide: Sequence[str], flat: Sequence[str]
 ) -> None:
-    """Print the rows of one refresh, with its time. Programs get the columns `flat`, under one header."""
+    """Print the rows of one refresh, with its time: on a terminal those that fit it, for programs the columns `flat`."""
     out, moment = g.out, format_time(g.now_ms(), g.zone)
     if not out.for_people:
         out.table([{"time": moment, **row} for row in rows], ("time", *flat))
         out.headers = False
+    elif out.draws_in_place:
+        width, height = get_terminal_size()
+        table = layout(rows, [*columns, *wide] if out.format == "wide" else columns, headers=out.headers)
+        screen = fitted([(moment, "")], [(line, "") for line in table], (), rows=height - 1)
+        text = "".join(cropped(line, width) + CLEAR_LINE + "\n" for line, _colour in screen)
+        out.stdout.write(HOME + text + CLEAR_BELOW)
     else:
-        if out.draws_in_place:
-            out.stdout.write(HOME + CLEAR_BELOW)
         out.line(moment)
         out.table(rows, columns, wide)
     out.stdout.flush()
+
+
+def fitted(
+    above: Sequence[Line], table: Sequence[Line], below: Sequence[Line], *, rows: int, more: Line = ("", "")
+) -> list[Line]:
+    """The lines that fit on a terminal with `rows` rows: the start of a long table, the last lines of a long end.
+
+    The line in place of the others says how many they are, and ends with the text of `more`.
+    """
+    room = max(rows - len(above), 3)
+    end = list(below[-max(room // 2, 2) :]) if len(table) + len(below) > room else list(below)
+    room -= len(end)
+    if len(table) <= room:
+        return [*above, *table, *end]
+    hidden = len(table) - room + 1
+    return [*above, *table[: room - 1], (f"and {hidden} lines more{more[0]}", more[1]), *end]

@@ -316,13 +316,31 @@ def layout(rows: Sequence[Row], columns: Sequence[str], *, headers: bool = True)
     lines = [[one_line(cell(row.get(name))) for name in columns] for row in rows]
     if headers:
         lines.insert(0, [name.upper().replace("_", " ") for name in columns])
-    widths = [max(len(line[index]) for line in lines) for index in range(len(columns))]
-    return [
-        "  ".join(
-            text.rjust(widths[index]) if right[index] else text.ljust(widths[index]) for index, text in enumerate(line)
-        ).rstrip()
-        for line in lines
-    ]
+    widths = [max(width_of(line[index]) for line in lines) for index in range(len(columns))]
+
+    def padded(text: str, index: int) -> str:
+        room = " " * (widths[index] - width_of(text))
+        return room + text if right[index] else text + room
+
+    return ["  ".join(padded(text, index) for index, text in enumerate(line)).rstrip() for line in lines]
+
+
+def width_of(text: str) -> int:
+    """The columns of a text on a terminal: a Chinese character takes two, a combining one none."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cropped(text: str, columns: int) -> str:
+    """The beginning of a text that fits into these columns of a terminal."""
+    if width_of(text) <= columns:
+        return text
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, columns)
 
 
 def error_document(error: YakError) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 
 from yak.client.metadata import Broker
 from yak.client.replica_offsets import ClusterReplicas
-from yak.commands.isr import BAD, GOOD, WARN, changes, fitted, problems, replica_rows
+from yak.commands.isr import BAD, GOOD, WARN, changes, problems, replica_rows
 from yak.errors import Unreachable
 from yak.local import layout
 from yak.local.state import BrokerState, ClusterState, RedisState, save
@@ -220,15 +220,6 @@ def test_a_watch_in_json_is_a_document_a_line(yak, cluster):
 def test_offsets_are_no_change():
     assert changes(WELL, replace(WELL, high_watermark=1, log_end_offsets={})) == []
     assert changes(BELOW, replace(BELOW, away={})) == ["1: answers again"]
-
-
-def test_a_long_table_is_cut_to_the_terminals_rows():
-    table = [(f"line {number}", "") for number in range(50)]
-    printed = fitted([("head", "")], table, [("", ""), ("summary", "")], rows=10)
-    assert len(printed) == 10
-    assert printed[-3][0] == "and 44 lines more: name a topic, or --under-replicated"
-    assert printed[-1][0] == "summary"
-    assert len(fitted([("head", "")], table[:3], [("", "")], rows=10)) == 5
 
 
 def test_filters_have_the_names_of_kafka_topics_too(yak, cluster):

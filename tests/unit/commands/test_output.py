@@ -5,6 +5,7 @@ import sys
 from unittest.mock import Mock
 
 import pytest
+from rich.cells import cell_len
 
 from yak.commands.options import wants_color
 from yak.commands.output import Output, error_document
@@ -32,6 +33,13 @@ def test_each_format_is_as_agreed(golden, format_):
 def test_headers_can_be_left_out():
     assert printed("table", headers=False).startswith("orders")
     assert printed("csv", headers=False).startswith("orders,3")
+
+
+def test_columns_are_aligned_by_their_width_on_a_terminal():
+    names = ["orders", "取引", "e\u0301te\u0301", "\U0001f680"]
+    stdout = io.StringIO()
+    Output("table", stdout=stdout).table([{"group": name, "state": "ok"} for name in names], ("group", "state"))
+    assert {cell_len(line.partition("ok")[0]) for line in stdout.getvalue().splitlines()[1:]} == {8}
 
 
 def test_an_empty_table_says_what_to_do_on_stderr_and_an_empty_list_in_json():
