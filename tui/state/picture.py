@@ -68,6 +68,8 @@ class Broker:
     last_event_ms: int | None = None
     rates: Rates = field(default_factory=Rates)
     topic_rates: dict[str, Rates] = field(default_factory=dict)
+    has_other_topics: bool = False
+    """Whether further topics have traffic: it reports the rates of those with the most bytes."""
     in_history: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_MAX))
     memory_bytes: int | None = None
     cpu_share: float | None = None
@@ -366,6 +368,7 @@ class Picture:
         broker = self.brokers.setdefault(event["node_id"], Broker(event["node_id"]))
         broker.rates = Rates.of(event)
         broker.topic_rates = {each["topic"]: Rates.of(each) for each in event["topics"]}
+        broker.has_other_topics = bool(event.get("other_topics", {}).get("count"))
         broker.in_history.append(broker.rates.messages_in or 0.0)
         self._quorum_node(event["node_id"], event.get("quorum"))
         process = event.get("process")
@@ -386,8 +389,12 @@ class Picture:
         return reduce(Rates.plus, (broker.rates for broker in self.brokers.values()), Rates())
 
     def topic_rates(self, topic: str) -> Rates:
-        of_brokers = (broker.topic_rates.get(topic) for broker in self.brokers.values())
-        return reduce(Rates.plus, filter(None, of_brokers), Rates())
+        """The sum over the brokers. Of a topic that none of them reports apart, only the partitions' rates are known."""
+        brokers = self.brokers.values()
+        known = [broker.topic_rates[topic] for broker in brokers if topic in broker.topic_rates]
+        if not known and any(broker.has_other_topics for broker in brokers):
+            return Rates(sum(each.rate_in for each in self.topics.get(topic, ())), None, None, None)
+        return reduce(Rates.plus, known, Rates())
 
     def _change(self, event: dict[str, Any]) -> None:
         kind = event["kind"]

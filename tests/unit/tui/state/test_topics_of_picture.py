@@ -1,4 +1,4 @@
-from yak.tui.state.picture import Picture
+from yak.tui.state.picture import Picture, Rates
 
 
 def row(topic="orders", number=0, **more):
@@ -87,3 +87,31 @@ def test_the_first_write_after_an_election_is_seen_in_the_high_watermark():
     assert made.elections.last.first_write_ms is None
     made.take({"kind": "progress", "time_ms": 3_200, "node_id": 2, "partitions": [{**progress, "high_watermark": 6}]})
     assert made.elections.last.first_write_ms == 3_200
+
+
+def rates(node_id, topics, others, time_ms=3_000):
+    def numbers(a_second):
+        return {f"{name}_per_second": a_second for name in ("messages_in", "messages_out", "bytes_in", "bytes_out")}
+
+    listed = [{"topic": topic, **numbers(a_second)} for topic, a_second in topics.items()]
+    event = {"kind": "rates", "time_ms": time_ms, "node_id": node_id, "topics": listed}
+    return event | numbers(9.0) | {"other_topics": {"count": others, **numbers(0.0)}}
+
+
+def test_rates_of_a_topic_that_no_broker_reports_apart_are_those_of_its_partitions():
+    made = picture(row(), row("quiet"), row("busy"))
+    made.take(rates(1, {"busy": 7.0}, others=0))
+    assert made.topic_rates("orders") == Rates()
+    for time_ms, high_watermark in ((4_000, 5), (5_000, 25)):
+        moved = {
+            "topic": "orders",
+            "partition": 0,
+            "leader_epoch": 0,
+            "high_watermark": high_watermark,
+            "log_end_offsets": {},
+        }
+        made.take({"kind": "progress", "time_ms": time_ms, "node_id": 1, "partitions": [moved]})
+    made.take(rates(1, {"busy": 7.0}, others=3, time_ms=5_500))
+    assert made.topic_rates("busy").messages_out == 7.0
+    assert made.topic_rates("orders") == Rates(5.0, None, None, None)
+    assert made.topic_rates("quiet") == Rates(0.0, None, None, None)
