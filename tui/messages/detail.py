@@ -168,7 +168,7 @@ def detail_lines(
     is_low: bool = False,
     width: int = 80,
 ) -> list[DetailLine]:
-    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large value; `width` fits hex to it.
+    """The lines. `folded` has paths of the value's JSON; `is_whole` shows all of a large record; `width` fits hex to it.
 
     With `is_low`, for a low window, facts beside time and size follow the value, so that the value is in sight.
     """
@@ -179,11 +179,11 @@ def detail_lines(
     else:
         later = []
     lines = facts
-    lines += _part("key", record.key, view, fmt, frozenset(), width, is_whole=False)
+    lines += _part("key", record.key, view, fmt, frozenset(), width, is_whole=is_whole)
     if record.headers:
         lines.append(DetailLine(((f"headers ({len(record.headers)})", "strong"),)))
         for name, data in record.headers:
-            lines += _header(name, data, view)
+            lines += _header(name, data, view, fmt, is_whole=is_whole)
     return [*lines, *_part("value", record.value, view, fmt, folded, width, is_whole=is_whole), *later]
 
 
@@ -215,20 +215,25 @@ def _fact(label: str, text: str, tone: Tone = "") -> DetailLine:
     return DetailLine(((f"{label:<{_LABEL}}", "dim"), (one_line(text), tone)))
 
 
-def _header(name: str, data: bytes | None, view: View) -> Iterator[DetailLine]:
+def _header(name: str, data: bytes | None, view: View, fmt: Formatter, *, is_whole: bool) -> Iterator[DetailLine]:
     label: tuple[Span, ...] = (("  ", ""), (one_line(name), "accent"), (" = ", "dim"))
     if data is None:
         yield DetailLine((*label, (NULL, "dim")))
         return
-    head = data[:PREVIEW_BYTES]
+    head = data if is_whole else data[:PREVIEW_BYTES]
     text = decoded(head)
-    if text is None or view == "hex":
-        yield DetailLine((*label, (f"⟨hex⟩ {head.hex(' ')}", "")))
-        return
-    first, *others = _lines(text)
+    first, *others = [f"⟨hex⟩ {head.hex(' ')}"] if text is None or view == "hex" else _lines(text)
     yield DetailLine((*label, (first, "")))
     for line in others:
         yield DetailLine((("    ", ""), (line, "")))
+    yield from _rest(head, data, fmt)
+
+
+def _rest(head: bytes, data: bytes, fmt: Formatter) -> Iterator[DetailLine]:
+    """The line by which enter loads what is not shown."""
+    if len(head) < len(data):
+        note = f"shown {fmt.size(len(head))} of {fmt.size(len(data))}: enter loads all"
+        yield DetailLine((("  ", ""), (note, "warn")), load=True)
 
 
 def _part(
@@ -251,9 +256,7 @@ def _part(
     else:
         for text_line in hex_dump(head, width - INDENT) if text is None else _lines(text):
             yield DetailLine((("  ", ""), (text_line, "")))
-    if is_cut:
-        note = f"shown {fmt.size(len(head))} of {fmt.size(len(data))}: enter loads all"
-        yield DetailLine((("  ", ""), (note, "warn")), load=what == "value")
+    yield from _rest(head, data, fmt)
 
 
 def _lines(text: str) -> list[str]:

@@ -62,7 +62,7 @@ class RecordPane(WithCursor):
         if drawn == self._drawn:
             return
         self._drawn = drawn
-        if record is not None and self._is_whole and len(record.value or b"") > BIG_BYTES:
+        if record is not None and self._is_whole and record.payload_bytes > BIG_BYTES:
             self._lay_out_large(width)
             return
         self._set_lines([] if record is None else self._made(record, width))

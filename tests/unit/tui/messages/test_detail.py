@@ -228,10 +228,13 @@ def test_large_value_is_cut_until_all_is_requested():
     assert not any(line.load for line in lines(record(b"x" * BIG_BYTES)))
 
 
-def test_a_large_key_does_not_promise_to_be_loaded():
-    visible = lines(record(b"x", key=b"k" * (BIG_BYTES + 1)))
-    assert not any(line.load for line in visible)
-    assert any("of 32.0 KiB" in line.text and "shown" in line.text for line in visible)
+def test_large_key_and_large_header_are_cut_until_all_is_requested():
+    made = record(b"x", key=b"k" * (BIG_BYTES + 1), headers=[("trace", b"t" * (PREVIEW_BYTES + 1)), ("short", b"s")])
+    loading = [line.text for line in lines(made) if line.load]
+    assert loading == ["  shown 2.0 KiB of 32.0 KiB: enter loads all", "  shown 2.0 KiB of 2.0 KiB: enter loads all"]
+    whole = lines(made, is_whole=True)
+    assert not any(line.load for line in whole)
+    assert {"  " + "k" * (BIG_BYTES + 1), "  trace = " + "t" * (PREVIEW_BYTES + 1)} <= {line.text for line in whole}
 
 
 def test_headers_that_would_move_the_cursor_do_not():
