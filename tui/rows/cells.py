@@ -235,8 +235,7 @@ def fit(
     wanted = [max(column.least, cell_len(column.label) + 2) for column in columns]
     for row in rows:
         for number, cell in enumerate(row.cells):
-            if cell_len(cell.text) > wanted[number]:
-                wanted[number] = cell_len(cell.text)
+            wanted[number] = max(wanted[number], cell_len(one_line(cell.text)))
     for number, column in enumerate(columns):
         wanted[number] = max(min(wanted[number], max(column.most, column.least)), cell_len(column.label))
         if number < len(before) and not column.flex:

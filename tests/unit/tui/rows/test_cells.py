@@ -103,6 +103,12 @@ def test_remaining_width_goes_to_flexible_columns():
     assert fit((Column("A", 4), Column("B", 4, flex=1)), [], [], 30, is_wide=False) == [4, 22]
 
 
+def test_column_is_as_wide_as_the_escapes_of_its_text():
+    assert (
+        fit((Column("A"), Column("B", flex=1)), [Row("k", Cell("a\n\x1bb"), Cell(""))], (), 40, is_wide=False)[0] == 8
+    )
+
+
 def test_widths_do_not_shrink_while_rows_change():
     columns = (Column("A", 2),)
     wide = fit(columns, [Row("a", Cell("1234567890"))], [], 30, is_wide=False)
