@@ -14,6 +14,7 @@ from yak.client.errors import Change, from_exception, kafka_exceptions
 from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.client.numbers import parse_long
 from yak.client.quorum import read_controller
+from yak.client.raw_connection import runs
 from yak.errors import Unreachable, YakError
 from yak.ids import NodeId, Offset, TopicPartition
 from yak.limits import TOPIC_NAME_LENGTH_MAX
@@ -25,6 +26,11 @@ LEADER_ANSWERS_S = 1.0
 """How long the first request for offsets, and the first refresh of leaders, may take; each further one twice as long."""
 ANSWERED_S = 3.0
 """How long offsets are read of those partitions only whose leader answers."""
+PARTITIONS_A_SECOND = 5_000
+"""How many partitions add a second to these two times."""
+AT_ONCE = 1_000
+"""Partitions or topics of one request: librdkafka takes longer for each if they are more, and a YAK broker closes the
+connection at more than 12,000 array elements."""
 LEADERS_AGE_S = 1.0
 """After this time the leaders that librdkafka knows are read again before it asks them for offsets."""
 METADATA_S = 3.0
@@ -286,19 +292,18 @@ class Admin:
         ]
 
     def min_isrs(self, topics: Iterable[str]) -> dict[str, int]:
-        """`min.insync.replicas` of topics, by one request; 1 where the cluster does not say, or not to this user."""
+        """`min.insync.replicas` of topics; 1 where the cluster does not say, or not to this user."""
         names = list(topics)
-        if not names:
-            return {}
         what = "the topics' configs could not be read"
-        futures = self._ask(what, self.client.describe_configs, [self._resource("topic", name) for name in names])
         found = {}
-        for resource, future in futures.items():
-            try:
-                found[resource.name] = self._wait(future, what).get(MIN_ISR)
-            except YakError as error:
-                if error.code != "not-authorized":
-                    raise
+        for some in runs(names, AT_ONCE):
+            futures = self._ask(what, self.client.describe_configs, [self._resource("topic", name) for name in some])
+            for resource, future in futures.items():
+                try:
+                    found[resource.name] = self._wait(future, what).get(MIN_ISR)
+                except YakError as error:
+                    if error.code != "not-authorized":
+                        raise
         return {name: int(entry.value) if (entry := found.get(name)) and entry.value else 1 for name in names}
 
     def alter_configs(
@@ -339,7 +344,7 @@ class Admin:
         `latest` is the high watermark, or the last stable offset with `read_committed`. While a partition's leader
         moves or does not answer, its leader is looked up again and the request is retried, until the timeout.
         `answered_only` leaves out partitions whose leader does not answer the second request, or that get no leader
-        within 3 s.
+        within 3 s, and 1 s more for each 5,000 partitions.
         """
         from confluent_kafka import OFFSET_INVALID, IsolationLevel
         from confluent_kafka import TopicPartition as Wire
@@ -355,16 +360,17 @@ class Admin:
             for each, spec in wanted.items()
         }
         found: dict[TopicPartition, FoundOffset] = {}
-        deadline = time.monotonic() + (min(ANSWERED_S, self.timeout_s) if answered_only else self.timeout_s)
+        more_s = len(request) // PARTITIONS_A_SECOND
+        deadline = time.monotonic() + min(ANSWERED_S + more_s if answered_only else math.inf, self.timeout_s)
         what = "offsets could not be read"
-        answer_s, pause_s, is_first = LEADER_ANSWERS_S, LEADER_PAUSE_S, True
+        answer_s, pause_s, is_first = LEADER_ANSWERS_S + more_s, LEADER_PAUSE_S, True
         while True:
             if not is_first or time.monotonic() - self._leaders_read_s > LEADERS_AGE_S:
                 self._refresh_leaders(min(answer_s, _left_s(deadline)))
-            timeout_s = min(answer_s, _left_s(deadline))
-            futures = self._ask(
-                what, self.client.list_offsets, request, isolation_level=level, request_timeout=timeout_s
-            )
+            options = {"isolation_level": level, "request_timeout": min(answer_s, _left_s(deadline))}
+            futures: dict[Any, Any] = {}
+            for some in runs(list(request.items()), AT_ONCE):
+                futures |= self._ask(what, self.client.list_offsets, dict(some), **options)
             moving: dict[Any, YakError] = {}
             for wire, future in futures.items():
                 partition = TopicPartition(wire.topic, wire.partition)

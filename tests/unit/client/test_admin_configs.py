@@ -24,6 +24,10 @@ class Client:
     def delete_topics(self, names, **_options):
         return dict.fromkeys(names, self.refused)
 
+    def describe_configs(self, resources, **_options):
+        self.described = [*getattr(self, "described", ()), len(resources)]
+        return dict.fromkeys(resources, self.refused)
+
     def create_partitions(self, new, **_options):
         return {each.topic: self.refused for each in new}
 
@@ -102,3 +106,10 @@ def test_an_invalid_topic_name_is_answered_with_the_command_for_a_valid_one(name
     with pytest.raises(YakError) as refused:
         an_admin(KafkaError.TOPIC_EXCEPTION, "Topic name is invalid").create_topic(name)
     assert (refused.value.code, refused.value.try_) == ("bad-topic-name", (advice,))
+
+
+def test_configs_of_many_topics_are_requested_a_thousand_topics_at_a_time():
+    admin = an_admin(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    names = [f"t{number}" for number in range(12_500)]
+    assert admin.min_isrs(names) == dict.fromkeys(names, 1)
+    assert admin.client.described == [1_000] * 12 + [500]

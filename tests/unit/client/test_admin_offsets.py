@@ -211,3 +211,18 @@ def test_topic_id_that_librdkafka_prints_in_another_alphabet_is_printed_as_kafka
     monkeypatch.setattr(admin, "_described_topics", lambda _names, _what: {"orders": answer})
     assert admin.topic_id("orders") == "_" * 21 + "g"
     assert admin.topic_ids(["orders"]) == {"orders": "/" * 21 + "g"}  # as in checkpoints
+
+
+MANY = [TopicPartition("orders", number) for number in range(12_500)]
+
+
+def test_many_partitions_are_requested_a_thousand_at_a_time(ask):
+    admin = ask([7] * len(MANY))
+    assert len(admin.offsets(dict.fromkeys(MANY, EARLIEST))) == len(MANY)
+    assert [len(each) for each in admin.client.requests] == [1_000] * 12 + [500]
+
+
+def test_leaders_of_many_partitions_have_more_time(ask):
+    admin = ask([7] * len(MANY), timeout_s=30)
+    admin.offsets(dict.fromkeys(MANY, EARLIEST), answered_only=True)
+    assert admin.client.calls[1:] == [3.0] * 13
