@@ -329,9 +329,9 @@ def width_of(text: str) -> int:
     """The columns of a text on a terminal: a Chinese character takes two, a combining one none."""
     if text.isascii():
         return len(text)
-    from rich.cells import cell_len
+    from unicodedata import category, east_asian_width
 
-    return cell_len(text)
+    return sum(0 if category(each) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(each) in "FW") for each in text)
 
 
 def cropped(text: str, columns: int) -> str:
