@@ -13,6 +13,12 @@ def put(bench, pairs, **fields):
     return bench.append(list(values), keys=list(keys), **fields)
 
 
+def close_segment(bench, **fields):
+    """Close the active segment: the next begins with a record of a key that no other record has."""
+    bench.log.roll(0)
+    put(bench, [(b"z", b"")], **fields)
+
+
 def compact(bench, *, now_ms=0, map_bytes=MAP_BYTES, high_watermark=None, flush=True):
     """One whole round, as the broker makes it; the job that deletes the old files is run at once."""
     log = bench.log

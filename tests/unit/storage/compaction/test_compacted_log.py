@@ -2,7 +2,16 @@
 
 import pytest
 
-from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records, swap_all
+from tests.unit.storage.compaction.rounds import (
+    MAP_BYTES,
+    batches,
+    close_segment,
+    compact,
+    pieces,
+    put,
+    records,
+    swap_all,
+)
 from tests.unit.storage.conftest import finished, write_checkpoint
 from yak.config.log_config import LogConfig
 from yak.protocol.record_batch import iterate_headers, read_header
@@ -12,8 +21,7 @@ from yak.storage.compaction import Compaction, Replacement, cleanable
 def test_a_cut_into_the_compacted_part_is_remembered_whatever_the_end_falls_on(bench):
     for number in range(20):
         put(bench, [(b"k%d" % (number % 2), b"%d" % number)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     assert bench.truncate(12) == 12
     assert (bench.log.log_end_offset, bench.log.cleaned_offset) == (12, 12)
@@ -29,8 +37,7 @@ def test_readers_of_the_old_files_read_on(make_bench):
     bench = make_bench(cleanup_policy="compact")
     for number in range(600):
         put(bench, [(b"k%d" % (number % 3), b"x" * 100)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     bench.flush()
     log = bench.log
     whole = bench.read_all()
@@ -54,8 +61,7 @@ def test_two_swaps_within_the_delay_leave_each_others_old_files_alone(bench):
     for _ in range(2):
         for number in range(10):
             put(bench, [(b"k", b"%d" % number)])
-        bench.log.roll(0)
-        put(bench, [(b"z", b"")])
+        close_segment(bench)
         bench.flush()
         deletes += swap_all(bench.log)
     set_aside = [name for name in bench.files() if name.endswith(".deleted")]
@@ -70,8 +76,7 @@ def test_two_swaps_within_the_delay_leave_each_others_old_files_alone(bench):
 def test_cleaned_offset_of_a_log_survives_restarts_in_kafkas_checkpoint_file(bench):
     for number in range(10):
         put(bench, [(b"k", b"%d" % number)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     write_checkpoint(bench.store)
     assert not bench.disk.exists("/data/cleaner-offset-checkpoint")
     compact(bench)
@@ -113,8 +118,7 @@ def test_a_compacted_log_opens_whatever_its_policy_is_by_then(bench, make_bench)
 def test_a_follower_takes_the_gaps_of_a_compacted_leader_and_keeps_them(bench, make_bench):
     for number in range(40):
         put(bench, [(b"k%d" % (number % 5), b"%d" % number)], epoch=number // 20)
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")], epoch=2)
+    close_segment(bench, epoch=2)
     compact(bench)
     follower = make_bench(cleanup_policy="compact", segment_bytes=300)
     data = bench.read_all()
@@ -236,13 +240,11 @@ def compact_then_append(make_bench):
     bench = make_bench(cleanup_policy="compact", segment_bytes=10_000, index_interval_bytes=100)
     for number in range(20):
         put(bench, [(b"k%d" % (number % 3), b"%d" % number)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"1")])
+    close_segment(bench)
     compact(bench)
     for number in range(5):
         put(bench, [(b"k%d" % (number % 2), b"new")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"2")])
+    close_segment(bench)
     bench.flush()
     write_checkpoint(bench.store)
     assert bench.disk.read_file(CLEANER_CHECKPOINT) == b"0\n1\nt 0 20\n"
@@ -283,16 +285,14 @@ def test_deleted_key_stays_deleted_when_the_cleaner_offset_was_beyond_the_log(ma
     bench = make_bench(cleanup_policy="compact", delete_retention_ms=10)
     put(bench, [(b"a", b"1")])
     put(bench, [(b"a", None)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"1")])
+    close_segment(bench)
     bench.flush()
     write_checkpoint(bench.store)
     bench.disk.write_file(CLEANER_CHECKPOINT, b"0\n1\nt 0 99\n")
     bench.reopen(checkpoint=False)
     for round_ in range(3):
         put(bench, [(b"b", b"%d" % round_)])
-        bench.log.roll(0)
-        put(bench, [(b"z", b"1")])
+        close_segment(bench)
         compact(bench, now_ms=1000 * round_)
     assert b"a" not in [key for _offset, key, _value in records(bench)]
 
@@ -302,22 +302,19 @@ def test_cleaner_offset_is_lowered_by_a_truncation_before_the_next_checkpoint(ma
     bench = make_bench(cleanup_policy="compact", delete_retention_ms=10)
     for number in range(20):
         put(bench, [(b"k", b"%d" % number)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"1")])
+    close_segment(bench)
     compact(bench)
     write_checkpoint(bench.store)
     assert (bench.truncate(3), bench.log.cleaned_offset) == (3, 3)
     for value in (b"1", None, *[b"2"] * 20):
         put(bench, [(b"a" if value != b"2" else b"k", value)], epoch=1)
-    bench.log.roll(0)
-    put(bench, [(b"z", b"1")], epoch=1)
+    close_segment(bench, epoch=1)
     bench.flush()
     bench.reopen(checkpoint=False)
     assert bench.log.cleaned_offset == 3
     for round_ in range(3):
         put(bench, [(b"b", b"%d" % round_)], epoch=1)
-        bench.log.roll(0)
-        put(bench, [(b"z", b"1")], epoch=1)
+        close_segment(bench, epoch=1)
         compact(bench, now_ms=1000 * round_)
     assert b"a" not in [key for _offset, key, _value in records(bench)]
 

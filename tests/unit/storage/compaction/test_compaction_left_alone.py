@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, compact, pieces, put, records
+from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, close_segment, compact, pieces, put, records
 from tests.unit.storage.conftest import build_batch
 from yak.protocol.record_batch import CRC_START, HEADER_BYTES, compute_crc, read_header
 from yak.storage.compaction import Compaction, CompactionDiscard, NoRoom, Uncleanable, Unreadable, cleanable
@@ -47,8 +47,7 @@ def test_compaction_does_not_write_a_batch_that_the_disk_repeatedly_returns_corr
     if not is_dirty:
         compact(bench)
         segment = bench.log.segments[0]
-        bench.log.roll(0)
-        put(bench, [(b"z", b"")])
+        close_segment(bench)
     before = bench.read_all()
     at = segment.size - 2
     right = bench.disk.peek(segment.path(".log"), at)[0]
@@ -73,8 +72,7 @@ def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty
     put(bench, [(b"b", b"3")], epoch=3)
     if not is_dirty:
         compact(bench)
-        bench.log.roll(0)
-        put(bench, [(b"z", b"")], epoch=3)
+        close_segment(bench, epoch=3)
     path, before = bench.log.segments[0].path(".log"), bench.read_all()
     bench.disk.corrupt(path, 12, bit)
     with pytest.raises(Unreadable, match=r"leader epoch .* but the epoch cache says 0"):
@@ -88,8 +86,7 @@ def test_a_leader_epoch_that_is_not_the_logs_is_not_written_down(bench, is_dirty
 def test_broken_structure_is_reported_and_nothing_is_changed(bench):
     put(bench, [(b"a", b"1")])
     put(bench, [(b"a", b"2")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     bench.disk.corrupt(bench.log.segments[0].path(".log"), 8, 255)
     with pytest.raises(Uncleanable):
         compact(bench)
@@ -116,8 +113,7 @@ def test_a_log_that_is_cut_meanwhile_is_left_alone(bench):
 
 def test_no_round_begins_without_room_for_the_new_files(bench, monkeypatch):
     put(bench, [(b"a", b"1")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     monkeypatch.setattr(bench.disk, "free_bytes", lambda _path: 1000)
     with pytest.raises(NoRoom):
         compact(bench)
@@ -125,8 +121,7 @@ def test_no_round_begins_without_room_for_the_new_files(bench, monkeypatch):
 
 def test_a_write_that_fails_leaves_no_files(bench):
     put(bench, [(b"a", b"1"), (b"a", b"2")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     bench.flush()
     bench.disk.fail_next("append", errno.ENOSPC, path_contains="cleaned")
     with pytest.raises(OSError, match="ENOSPC"):
@@ -181,7 +176,6 @@ def test_a_batch_whose_records_cannot_be_decoded_stays_as_it_is(bench, is_dirty)
     put(bench, [(b"a", b"4")])
     if not is_dirty:
         assert compact(bench).unreadable_batches == 1
-        bench.log.roll(0)
-        put(bench, [(b"z", b"")])
+        close_segment(bench)
     assert compact(bench).unreadable_batches == 1
     assert bytes(wrong[HEADER_BYTES:]) in bench.read_all()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.storage.compaction.rounds import batches, compact, put, records
+from tests.unit.storage.compaction.rounds import batches, close_segment, compact, put, records
 from yak.config.log_config import NEVER
 from yak.protocol.record_batch import DELETE_HORIZON_BIT, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
@@ -28,8 +28,7 @@ def test_a_batch_is_cut_in_the_middle_and_keeps_offsets_epoch_sequence_and_codec
         bench, pairs, codec=codec, timestamps=[50, 90, 60, 70, 80], producer_id=9, producer_epoch=2, sequence=7, epoch=4
     )
     put(bench, [(b"b", b"6")], epoch=4)
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")], epoch=5)
+    close_segment(bench, epoch=5)
     compact(bench)
     assert records(bench) == [(2, b"a", b"3"), (4, b"c", b"5"), (5, b"b", b"6"), (6, b"z", b"")]
     first = batches(bench)[0]
@@ -58,8 +57,7 @@ def test_tombstone_stays_for_delete_retention_and_its_timestamps_are_unchanged(m
     bench = make_bench(cleanup_policy="compact", delete_retention_ms=1000)
     put(bench, [(b"a", b"1"), (b"b", b"2")], timestamps=[100, 200])
     put(bench, [(b"c", b"3"), (b"a", None)], timestamps=[300, 450])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench, now_ms=5000)
     assert records(bench) == [(1, b"b", b"2"), (2, b"c", b"3"), (3, b"a", None), (4, b"z", b"")]
     marked = batches(bench)[1]
@@ -69,13 +67,11 @@ def test_tombstone_stays_for_delete_retention_and_its_timestamps_are_unchanged(m
     stamps = [r.timestamp for at, h in iterate_headers(data) for r in walk_records(data[at : at + h.size_bytes])]
     assert stamps[:3] == [200, 300, 450]
     # a later round before the horizon leaves it, and does not move the horizon
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench, now_ms=5999)
     assert (3, b"a", None) in records(bench)
     assert batches(bench)[1].delete_horizon_ms == 6000
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench, now_ms=6000)
     assert [record[0] for record in records(bench)] == [1, 2, 5, 6]
 
@@ -84,8 +80,7 @@ def test_tombstone_with_the_longest_delete_retention_stays_for_good(make_bench):
     bench = make_bench(cleanup_policy="compact", delete_retention_ms=NEVER)
     put(bench, [(b"a", b"1"), (b"a", None)], timestamps=[100, 200])
     for now_ms in (5_000, 10**13):
-        bench.log.roll(0)
-        put(bench, [(b"z", b"")])
+        close_segment(bench)
         compact(bench, now_ms=now_ms)
         assert records(bench)[0] == (1, b"a", None)
         assert batches(bench)[0].delete_horizon_ms == NEVER
@@ -94,8 +89,7 @@ def test_tombstone_with_the_longest_delete_retention_stays_for_good(make_bench):
 
 def test_records_without_a_key_go(bench):
     put(bench, [(None, b"1"), (b"k", b"2"), (None, b"3")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     assert [record[0] for record in records(bench)] == [1, 3]
 
@@ -105,8 +99,7 @@ def test_batches_that_a_producer_may_repeat_stay_without_their_records(bench):
         put(bench, [(b"k", b"%d" % number)], producer_id=5, producer_epoch=1, sequence=number)
     put(bench, [(b"k", b"other")])
     put(bench, [(b"m", b"")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     # the first one stays too: a leader epoch begins there
     left = [(0, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 1), (8, 1), (9, 1)]
@@ -126,8 +119,7 @@ def test_repeatable_batches_stay_in_a_log_that_was_opened_with_the_last_batch_of
     for number in range(7):
         put(bench, [(b"k", b"%d" % number)], producer_id=5, producer_epoch=1, sequence=number)
     put(bench, [(b"k", b"other")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     bench.reopen(clean=True)
     assert bench.log.producers.unread_before is not None
     compact(bench)
@@ -137,8 +129,7 @@ def test_repeatable_batches_stay_in_a_log_that_was_opened_with_the_last_batch_of
 def test_the_last_batch_of_a_round_stays_so_that_the_offset_of_its_end_does(bench):
     put(bench, [(b"a", b"1")])
     put(bench, [(None, b"none")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     assert [(h.base_offset, h.records_count) for h in batches(bench)] == [(0, 1), (1, 0), (2, 1)]
 
@@ -152,8 +143,7 @@ def test_small_segments_become_one_up_to_segment_bytes(make_bench):
     bases = [segment.base_offset for segment in bench.log.segments]
     # the first round cannot know how small they get, the second groups what it left
     put(bench, [(b"k0", b"x" * 60)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     second = compact(bench)
     assert before == first.segments_before + 1
     assert second.segments_after < first.segments_after
@@ -165,8 +155,7 @@ def test_small_segments_become_one_up_to_segment_bytes(make_bench):
 def test_indexes_of_a_cleaned_segment_are_those_that_a_rebuild_makes(bench):
     for number in range(80):
         put(bench, [(b"k%d" % (number % 50), b"v%d" % number)], timestamps=[number % 60])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     segment = bench.log.segments[0]
     names = [f"{segment.base_offset:020d}{suffix}" for suffix in (".index", ".timeindex")]
@@ -188,8 +177,7 @@ def test_indexes_of_a_cleaned_segment_are_those_that_a_rebuild_makes(bench):
 def test_full_map_ends_the_round_where_the_map_filled_and_the_next_round_continues(bench):
     for number in range(20):
         put(bench, [(b"k%d" % (number % 10), b"%d" % number), (b"same", b"%d" % number)])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     ends = []
     while not ends or ends[-1] < 40:
         result = compact(bench, map_bytes=800)
@@ -204,8 +192,7 @@ def test_full_map_ends_the_round_where_the_map_filled_and_the_next_round_continu
 def test_key_longer_than_the_map_stores_is_distinguished_from_others(bench):
     long = b"x" * 500
     put(bench, [(long + b"1", b"1"), (long + b"2", b"2"), (long + b"1", b"3")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"")])
+    close_segment(bench)
     compact(bench)
     assert [record[0] for record in records(bench)] == [1, 2, 3]
 
@@ -215,8 +202,7 @@ def test_timestamps_behind_a_record_without_one_are_unchanged_by_compaction(make
     put(bench, [(b"a", b"1"), (b"b", None), (b"c", b"1")], timestamps=[-1, 700, 900])
     bench.log.roll(0)
     put(bench, [(b"c", b"2")])
-    bench.log.roll(0)
-    put(bench, [(b"z", b"1")])
+    close_segment(bench)
     compact(bench)
     data = bench.read_all()
     first = read_header(data)
