@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.unit.storage.compaction.rounds import run_round
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import Bench, SeededRandom, write_checkpoint
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
 from yak.storage.compaction import cleanable
@@ -22,31 +22,21 @@ class Crash(BaseException):
     """The process ended in the middle of something."""
 
 
-class CrashingDisk:
-    """Lets so many writes of a SimDisk happen, and none after them."""
+def run_until_crash(log, scope, now_ms, calls):
+    """What a round returns; None if the process ended, before call number `calls` of the disk. Reads do not count."""
+    left = itertools.count(calls, -1)
 
-    def __init__(self, disk, writes):
-        self.left = writes
-        self._disk = disk
-        self._may_fail, self._remove = disk.may_fail, disk.remove
-        disk.may_fail, disk.remove = self.may_fail, self.remove
-
-    def may_fail(self, operation, path):
-        if operation not in ("read", "open"):
-            self.count()
-        self._may_fail(operation, path)
-
-    def remove(self, path):
-        self.count()
-        self._remove(path)
-
-    def count(self):
-        if self.left <= 0:
+    def called(call, _path):
+        if call != "read" and next(left) <= 0:
             raise Crash
-        self.left -= 1
 
-    def mend(self):
-        del self._disk.may_fail, self._disk.remove
+    log.disk.on_call = called
+    try:
+        return run_round(log, scope, 10**6, now_ms)
+    except Crash:
+        return None
+    finally:
+        log.disk.on_call = None
 
 
 def found_in(log):
@@ -66,11 +56,9 @@ def found_in(log):
 class CompactionMachine(RuleBasedStateMachine):
     """`model` is (key, value) for every offset that was appended and not lost; `touched` up to where it was compacted."""
 
-    make_bench = None
-
     def __init__(self):
         super().__init__()
-        self.bench = self.make_bench(
+        self.bench = Bench(
             cleanup_policy="compact", segment_bytes=700, index_interval_bytes=100, delete_retention_ms=RETENTION_MS
         )
         self.model = {}
@@ -151,26 +139,21 @@ class CompactionMachine(RuleBasedStateMachine):
         assert None not in keys
         assert len(set(keys)) == len(keys)
 
-    @rule(lag=st.integers(0, 6), writes=st.integers(0, 40), power=st.booleans(), seed=st.integers(0, 2**16))
-    def compact_and_crash(self, lag, writes, power, seed):
+    @rule(lag=st.integers(0, 6), calls=st.integers(0, 55), power=st.booleans(), seed=st.integers(0, 2**16))
+    def compact_and_crash(self, lag, calls, power, seed):
         scope = self.scope(lag)
         if not scope.dirty_bytes:
             return
         self.touched = max(self.touched, scope.end_offset)
-        crashing = CrashingDisk(self.bench.disk, writes)
-        try:
-            result = run_round(self.log, scope, 10**6, self.now_ms)
+        result = run_until_crash(self.log, scope, self.now_ms, calls)
+        if result is not None:
             self.cleaned = max(self.cleaned, result.end_offset)
-        except Crash:
-            pass
-        finally:
-            crashing.mend()
         self.restart(power=power, seed=seed)
 
     @rule(power=st.booleans(), seed=st.integers(0, 2**16))
     def restart(self, power, seed):
         end, flushed = self.log.log_end_offset, self.log.recovery_point
-        self.bench.random_source = type(self.bench.random_source)(seed)
+        self.bench.random_source = SeededRandom(seed)
         self.bench.reopen(crash=power, checkpoint=False, now_ms=self.now_ms)
         assert flushed <= self.log.log_end_offset <= end
         assert power or self.log.log_end_offset == end
@@ -252,16 +235,10 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(120)
-def test_compaction_loses_nothing_that_counts_whatever_happens(make_bench):
-    class Machine(CompactionMachine):
-        pass
-
-    Machine.make_bench = staticmethod(make_bench)
+def test_compaction_loses_nothing_that_counts_whatever_happens():
     run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=80, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        CompactionMachine,
+        settings=settings(max_examples=80, stateful_step_count=30, suppress_health_check=list(HealthCheck)),
     )
 
 
@@ -278,23 +255,14 @@ def fill(bench):
 
 
 @pytest.mark.parametrize("power", [False, True])
-def test_a_crash_at_any_write_leaves_the_old_segments_or_the_new(make_bench, power):
-    writes = 0
-    while True:
-        bench = make_bench(cleanup_policy="compact", segment_bytes=2000, delete_retention_ms=0)
+def test_a_crash_at_any_write_leaves_the_old_segments_or_the_new(power):
+    for calls in itertools.count():
+        bench = Bench(cleanup_policy="compact", segment_bytes=2000, delete_retention_ms=0)
         fill(bench)
         scope = cleanable(bench.log, 101, 5)
         before, _ = found_in(bench.log)
-        crashing = CrashingDisk(bench.disk, writes)
-        crashed = True
-        try:
-            run_round(bench.log, scope, 10**6, 5)
-            crashed = False
-        except Crash:
-            pass
-        finally:
-            crashing.mend()
-        bench.random_source = type(bench.random_source)(writes)
+        result = run_until_crash(bench.log, scope, 5, calls)
+        bench.random_source = SeededRandom(calls)
         bench.reopen(crash=power, checkpoint=False)
         after, _ = found_in(bench.log)
         assert bench.log.log_end_offset == 101
@@ -306,7 +274,6 @@ def test_a_crash_at_any_write_leaves_the_old_segments_or_the_new(make_bench, pow
         bench.flush()
         run_round(bench.log, cleanable(bench.log, 101, 5), 10**6, 5)
         assert set(found_in(bench.log)[0]) == {newest[key] for key in newest}
-        if not crashed:
+        if result is not None:
             break
-        writes += 1
-    assert writes > 20
+    assert calls > 20

@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.unit.storage.conftest import finished
+from tests.unit.storage.conftest import Bench, finished
 from yak.protocol.record_batch import iterate_headers
 from yak.storage import log as log_module
 from yak.storage import reader
@@ -17,12 +17,11 @@ from yak.storage.segment import Segment
 
 
 class PositionMachine(RuleBasedStateMachine):
-    make_bench = None
     policy = ("delete",)
 
     def __init__(self):
         super().__init__()
-        self.bench = self.make_bench(segment_bytes=9000, index_interval_bytes=300, cleanup_policy=self.policy)
+        self.bench = Bench(segment_bytes=9000, index_interval_bytes=300, cleanup_policy=self.policy)
 
     @property
     def log(self):
@@ -139,16 +138,13 @@ class PositionMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize("policy", [("delete",), ("compact",)])
-def test_log_with_cached_positions_answers_reads_as_without(make_bench, monkeypatch, policy):
+def test_log_with_cached_positions_answers_reads_as_without(monkeypatch, policy):
     for module in (reader, log_module):
         monkeypatch.setattr(module, "SLICE_BYTES_MIN", 700)
-    monkeypatch.setattr(PositionMachine, "make_bench", staticmethod(make_bench))
     monkeypatch.setattr(PositionMachine, "policy", policy)
     run_state_machine_as_test(
         PositionMachine,
-        settings=settings(
-            max_examples=25, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=25, stateful_step_count=20, suppress_health_check=list(HealthCheck)),
     )
 
 

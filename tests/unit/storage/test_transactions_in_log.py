@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import Bench, SeededRandom, write_checkpoint
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
@@ -56,11 +56,9 @@ class Written(NamedTuple):
 class TransactionMachine(RuleBasedStateMachine):
     """`model` is every batch that must be in the log."""
 
-    make_bench: Any = None
-
     def __init__(self) -> None:
         super().__init__()
-        self.bench = self.make_bench(segment_bytes=700, index_interval_bytes=120, segment_ms=10**9)
+        self.bench = Bench(segment_bytes=700, index_interval_bytes=120, segment_ms=10**9)
         self.model: list[Written] = []
         self.flushed = 0
         self.start = 0
@@ -111,7 +109,7 @@ class TransactionMachine(RuleBasedStateMachine):
 
     @rule(seed=st.integers(0, 2**16))
     def lose_power(self, seed: int) -> None:
-        self.bench.random_source = type(self.bench.random_source)(seed)
+        self.bench.random_source = SeededRandom(seed)
         self.bench.reopen(crash=True, checkpoint=False)
         assert self.flushed <= self.log.log_end_offset
         assert not [event for event in self.bench.store.report.events if event.level == "error"]
@@ -156,16 +154,10 @@ class TransactionMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(60)
-def test_transactions_survive_whatever_happens_to_the_log(make_bench):
-    class Machine(TransactionMachine):
-        pass
-
-    Machine.make_bench = staticmethod(make_bench)
+def test_transactions_survive_whatever_happens_to_the_log():
     run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        TransactionMachine,
+        settings=settings(max_examples=60, stateful_step_count=30, suppress_health_check=list(HealthCheck)),
     )
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from tests.unit.storage.compaction.rounds import MAP_BYTES, batches, run_round
-from tests.unit.storage.conftest import write_checkpoint
+from tests.unit.storage.conftest import Bench, write_checkpoint
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
@@ -102,11 +102,9 @@ class Sent(NamedTuple):
 class CompactedTransactions(RuleBasedStateMachine):
     """`model` is every record that was sent, by offset."""
 
-    make_bench: Any = None
-
     def __init__(self) -> None:
         super().__init__()
-        self.bench = self.make_bench(
+        self.bench = Bench(
             cleanup_policy="compact", segment_bytes=500, index_interval_bytes=100, delete_retention_ms=RETENTION_MS
         )
         self.model: dict[int, Sent] = {}
@@ -174,16 +172,10 @@ class CompactedTransactions(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(60)
-def test_readers_of_committed_records_notice_no_compaction(make_bench):
-    class Machine(CompactedTransactions):
-        pass
-
-    Machine.make_bench = staticmethod(make_bench)
+def test_readers_of_committed_records_notice_no_compaction():
     run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        CompactedTransactions,
+        settings=settings(max_examples=80, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
     )
 
 
