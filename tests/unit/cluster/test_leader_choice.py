@@ -16,14 +16,14 @@ def broker(node_id, state=ACTIVE, role="leader", epoch=None, lossy=0):
     return BrokerInfo(node_id, epoch or 10 + node_id, "b", ("d",), "h", 9092, None, role, state, lossy)
 
 
-def image_of(brokers, replicas=(1, 2, 3), isr=None, leader=1, elr=(), configs=None, defaults=None):
+def image_of(brokers, replicas=(1, 2, 3), isr=None, leader=1, elr=(), configs=None):
     """One topic of one partition. Members are in the epoch that brokers have by default."""
     isr = replicas if isr is None else isr
     partition = PartitionInfo(
         0, replicas, isr, tuple(10 + n for n in isr), elr, tuple(10 + n for n in elr), leader, 4, 7
     )
     topic = TopicInfo("t", uuid.UUID(int=1), (partition,), configs or {})
-    return Image(brokers={b.node_id: b for b in brokers}, topics={"t": topic}, default_broker_configs=defaults or {})
+    return Image(brokers={b.node_id: b for b in brokers}, topics={"t": topic})
 
 
 def elected(image):
@@ -75,20 +75,6 @@ def test_a_former_member_that_lost_nothing_leads_when_no_member_is_alive():
 
 def test_a_partition_without_a_leader_that_can_have_none_is_left_alone():
     assert elected(image_of([broker(1, FENCED), broker(2)], (1, 2), isr=(1,), leader=-1)) is None
-
-
-@pytest.mark.parametrize(
-    ("configs", "defaults", "is_allowed"),
-    [
-        ({"unclean.leader.election.enable": "true"}, {}, True),
-        ({}, {"unclean.leader.election.enable": "true"}, True),
-        ({"unclean.leader.election.enable": "false"}, {"unclean.leader.election.enable": "true"}, False),
-        ({}, {}, False),
-    ],
-)
-def test_an_unclean_leader_is_a_matter_of_the_topics_config(configs, defaults, is_allowed):
-    image = image_of([broker(1, FENCED), broker(2), broker(3)], isr=(1,), configs=configs, defaults=defaults)
-    assert elected(image) == ((2, True, LOST) if is_allowed else (-1, False, LOST))
 
 
 def test_of_unclean_leaders_those_that_were_in_sync_once_are_preferred_but_not_with_a_disk_that_may_be_empty():
