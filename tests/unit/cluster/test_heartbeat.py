@@ -1,7 +1,5 @@
 """Heartbeats: when they are sent, and which of them prove that this broker is still a member."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from yak.cluster.heartbeat import Heartbeats
@@ -9,41 +7,6 @@ from yak.cluster.image import Image
 from yak.cluster.outputs import CallStore, Notice
 from yak.cluster.store_session import StoreSession
 from yak.ports.metadata_store import StoreOutcome
-
-
-@pytest.mark.parametrize(("state", "accepted_ms"), [("ACTIVE", 1_000), ("STOPPING", 1_000), ("FENCED", 0)])
-def test_heartbeat_of_a_fenced_broker_is_not_accepted(state, accepted_ms):
-    """It wants to know when that broker has caught up; another may have led meanwhile."""
-    replies, answers = [], []
-    session = SimpleNamespace(
-        image=SimpleNamespace(offset=7), send=lambda _script, _arguments, on_reply: replies.append(on_reply)
-    )
-    heartbeats = Heartbeats(
-        session, 500, lambda answer, _now_ms: answers.append(answer), lambda *_: pytest.fail("not refused")
-    )
-    heartbeats.start(1_000)
-    heartbeats.on_time(1_000)
-    (on_reply,) = replies
-    on_reply(StoreOutcome("OK", value={"state": state, "controller_epoch": 1, "lease_n": 3}), 1_004)
-    assert heartbeats.accepted_ms == accepted_ms
-    assert answers[0].sent_ms == 1_000
-
-
-def test_heartbeat_answered_before_the_unfencing_is_accepted_with_it():
-    replies = []
-    session = SimpleNamespace(
-        image=SimpleNamespace(offset=7), send=lambda _script, _arguments, on_reply: replies.append(on_reply)
-    )
-    heartbeats = Heartbeats(session, 500, lambda *_: None, lambda *_: pytest.fail("not refused"))
-    heartbeats.start(1_000)
-    heartbeats.on_time(1_000)
-    replies[0](StoreOutcome("OK", value={"state": "FENCED", "controller_epoch": 1, "lease_n": 3}), 1_004)
-    heartbeats.on_unfenced(3)
-    assert heartbeats.accepted_ms == 1_000
-    heartbeats.on_time(1_500)
-    replies[1](StoreOutcome("OK", value={"state": "FENCED", "controller_epoch": 1, "lease_n": 3}), 1_504)
-    heartbeats.on_unfenced(3)  # as the image has it that we did not renew yet
-    assert heartbeats.accepted_ms == 1_000
 
 
 class HeartbeatRig:
@@ -64,6 +27,31 @@ class HeartbeatRig:
     def answer(self, call, now_ms, code="OK", **value):
         value = {"state": "ACTIVE", "controller_epoch": 1, "lease_n": 3} | value
         self.session.take_handler(call.nonce)(StoreOutcome(code, 1, "", value), now_ms)
+
+
+@pytest.mark.parametrize(("state", "accepted_ms"), [("ACTIVE", 1_000), ("STOPPING", 1_000), ("FENCED", 0)])
+def test_heartbeat_of_a_fenced_broker_is_not_accepted(state, accepted_ms):
+    """It wants to know when that broker has caught up; another may have led meanwhile."""
+    rig = HeartbeatRig()
+    rig.heartbeats.start(1_000)
+    rig.heartbeats.on_time(1_000)
+    rig.answer(*rig.calls(), 1_004, state=state)
+    assert rig.heartbeats.accepted_ms == accepted_ms
+    assert [answer.sent_ms for answer, _now_ms in rig.answers] == [1_000]
+    assert rig.refusals == []
+
+
+def test_heartbeat_answered_before_the_unfencing_is_accepted_with_it():
+    rig = HeartbeatRig()
+    rig.heartbeats.start(1_000)
+    rig.heartbeats.on_time(1_000)
+    rig.answer(*rig.calls(), 1_004, state="FENCED")
+    rig.heartbeats.on_unfenced(3)
+    assert rig.heartbeats.accepted_ms == 1_000
+    rig.heartbeats.on_time(1_500)
+    rig.answer(*rig.calls(), 1_504, state="FENCED")
+    rig.heartbeats.on_unfenced(3)  # as the image has it that we did not renew yet
+    assert rig.heartbeats.accepted_ms == 1_000
 
 
 def test_timer_sends_no_second_heartbeat_while_one_is_outstanding():
