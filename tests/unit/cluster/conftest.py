@@ -424,18 +424,3 @@ class Fleet:
 @pytest.fixture
 def store() -> SimStore:
     return SimStore()
-
-
-@pytest.fixture
-def make_driver():
-    return Driver
-
-
-@pytest.fixture
-def make_identity():
-    return identity
-
-
-@pytest.fixture
-def make_fleet():
-    return Fleet

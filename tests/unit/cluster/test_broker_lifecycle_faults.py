@@ -3,9 +3,10 @@
 import copy
 import uuid
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.cluster.conftest import Driver, identity
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.image import Image
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
@@ -55,18 +56,18 @@ def apply_step(driver, store, action, amount):
         store.flush_all()
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(actions=steps)
-def test_no_order_of_faults_breaks_the_broker_lifecycle(make_driver, make_identity, actions):
+def test_no_order_of_faults_breaks_the_broker_lifecycle(actions):
     store = SimStore()
-    driver = make_driver(store, make_identity())
+    driver = Driver(store, identity())
     driver.connect()
     kept = None
     for number, (action, amount) in enumerate(actions):
         if action == "restart":
             if driver.connected:
                 driver.lose()
-            driver = make_driver(store, make_identity(boot=f"boot-{number + 2}"), driver.image)
+            driver = Driver(store, identity(boot=f"boot-{number + 2}"), driver.image)
             driver.connect()
             continue
         if action in ("rollback", "flush") and kept is None:

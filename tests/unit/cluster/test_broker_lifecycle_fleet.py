@@ -1,7 +1,9 @@
 """Several broker lifecycles over one store, with outages, pauses, kills and false alarms: who holds the office, who is alive."""
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.unit.cluster.conftest import Fleet
 
 ROLES = st.lists(st.sampled_from(["leader", "follower"]), min_size=1, max_size=4)
 FAULTS = st.lists(
@@ -16,10 +18,10 @@ FAULTS = st.lists(
 )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=120)
 @given(roles=ROLES, faults=FAULTS, seed=st.integers(0, 2**32))
-def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, roles, faults, seed):
-    fleet = make_fleet(roles, seed).start()
+def test_any_faults_leave_one_controller_and_all_brokers_return(roles, faults, seed):
+    fleet = Fleet(roles, seed).start()
     fleet.create("a", 3)
     for fault, which, ms in faults:
         node = fleet.nodes[1 + which % len(roles)]
@@ -53,7 +55,7 @@ def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, role
     fleet.assert_healthy()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(
     roles=ROLES,
     faults=st.lists(
@@ -62,8 +64,8 @@ def test_any_faults_leave_one_controller_and_all_brokers_return(make_fleet, role
     ),
     seed=st.integers(0, 2**32),
 )
-def test_metadata_store_outage_fences_no_healthy_controller_and_no_broker(make_fleet, roles, faults, seed):
-    fleet = make_fleet(roles, seed).start()
+def test_metadata_store_outage_fences_no_healthy_controller_and_no_broker(roles, faults, seed):
+    fleet = Fleet(roles, seed).start()
     fleet.create("a", 3)
     controller, changes = fleet.controller().node_id, len(fleet.kinds("ControllerChange"))
     for fault, ms, pause_ms in faults:

@@ -5,6 +5,7 @@ import uuid
 
 import pytest
 
+from tests.unit.cluster.conftest import Driver, identity
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.restore import JUMP, StoreBefore, plan_restore, unpack
 from yak.cluster.snapshot import write_snapshot
@@ -17,9 +18,9 @@ ACTIVE, FROZEN = LifecycleState.ACTIVE, LifecycleState.FROZEN
 
 
 @pytest.fixture
-def three(store, make_driver, make_identity):
+def three(store):
     """Three active brokers with one topic each of them knows."""
-    drivers = [make_driver(store, make_identity(node_id)) for node_id in (1, 2, 3)]
+    drivers = [Driver(store, identity(node_id)) for node_id in (1, 2, 3)]
     for driver in drivers:
         driver.connect()
     settle(drivers, 3_000)
@@ -175,10 +176,10 @@ def test_data_of_the_store_that_come_back_count(store, three):
     assert three[0].image.incarnation == 1
 
 
-def test_broker_that_restarts_while_the_store_is_empty_takes_part(store, three, make_driver, make_identity):
+def test_broker_that_restarts_while_the_store_is_empty_takes_part(store, three):
     store.flush_all()
     settle(three, 1_000)
-    again = make_driver(store, make_identity(3, boot="boot-2"), image=three[2].image)
+    again = Driver(store, identity(3, boot="boot-2"), image=three[2].image)
     again.now_ms = three[0].now_ms
     again.connect().run()
     drivers = [*three[:2], again]
@@ -279,21 +280,19 @@ def close(driver):
     assert driver.left
 
 
-def restarted(store, driver, make_driver, make_identity, **more):
-    again = make_driver(store, make_identity(driver.image.brokers[3].node_id, boot="boot-2", **more), driver.image)
+def restarted(store, driver, **more):
+    again = Driver(store, identity(driver.image.brokers[3].node_id, boot="boot-2", **more), driver.image)
     again.now_ms = driver.now_ms
     return again.connect().run()
 
 
-def test_broker_that_was_closed_while_the_store_trimmed_its_position_joins_as_the_member_that_it_was(
-    store, three, make_driver, make_identity
-):
+def test_broker_that_was_closed_while_the_store_trimmed_its_position_joins_as_the_member_that_it_was(store, three):
     one, two, three_ = three
     close(three_)
     settle([one, two], 500)
     create([one, two], "b")
     trim(store, [one, two])
-    again = restarted(store, three_, make_driver, make_identity)
+    again = restarted(store, three_)
     settle([one, two, again], 3_000)
     assert again.lifecycle.state is ACTIVE
     assert set(again.image.topics) == {"a", "b"}
@@ -301,13 +300,13 @@ def test_broker_that_was_closed_while_the_store_trimmed_its_position_joins_as_th
     assert not [say.event for say in again.said if say.level in ("warning", "error")]
 
 
-def test_trimmed_again_before_the_snapshot_is_on_disk_joins_all_the_same(store, three, make_driver, make_identity):
+def test_trimmed_again_before_the_snapshot_is_on_disk_joins_all_the_same(store, three):
     one, two, three_ = three
     close(three_)
     settle([one, two], 500)
     create([one, two], "b")
     trim(store, [one, two])
-    again = make_driver(store, make_identity(3, boot="boot-2"), three_.image)
+    again = Driver(store, identity(3, boot="boot-2"), three_.image)
     again.now_ms = three_.now_ms
     again.connect()
     again.answer_one()
@@ -322,12 +321,12 @@ def test_trimmed_again_before_the_snapshot_is_on_disk_joins_all_the_same(store, 
     assert not store.state.brokers[3]["lossy"]
 
 
-def test_broker_closed_before_its_registration_was_on_disk_joins_after_a_trim(store, three, make_driver, make_identity):
+def test_broker_closed_before_its_registration_was_on_disk_joins_after_a_trim(store, three):
     one, two, three_ = three
     close(three_)
     settle([one, two], 500)
     for boot in ("boot-3", "boot-4"):
-        short = make_driver(store, make_identity(3, boot=boot), three_.image)
+        short = Driver(store, identity(3, boot=boot), three_.image)
         short.now_ms = one.now_ms
         short.connect()
         while "register" not in short.scripts:
@@ -336,23 +335,21 @@ def test_broker_closed_before_its_registration_was_on_disk_joins_after_a_trim(st
         settle([one, two], 500)
     create([one, two], "b")
     trim(store, [one, two])
-    again = restarted(store, three_, make_driver, make_identity)
+    again = restarted(store, three_)
     settle([one, two, again], 3_000)
     assert again.lifecycle.state is ACTIVE
     assert not store.state.brokers[3]["lossy"]
 
 
 @pytest.mark.parametrize("how", ["another registration", "unregistered"])
-def test_broker_whose_last_registration_the_trimmed_store_does_not_know_as_closed_is_frozen(
-    store, three, make_driver, make_identity, how
-):
+def test_broker_whose_last_registration_the_trimmed_store_does_not_know_as_closed_is_frozen(store, three, how):
     """Its history may be another one, or its disk older than what it acknowledged: an operator decides."""
     one, two, three_ = three
     old = three_.image
     close(three_)
     if how == "another registration":
         settle([one, two], 500)
-        newer = make_driver(store, make_identity(3, boot="boot-3"), three_.image)
+        newer = Driver(store, identity(3, boot="boot-3"), three_.image)
         newer.now_ms = one.now_ms
         newer.connect().run()
         settle([one, two, newer], 3_000)
@@ -365,7 +362,7 @@ def test_broker_whose_last_registration_the_trimmed_store_does_not_know_as_close
     create([one, two], "b")
     trim(store, [one, two])
     three_.image = old
-    again = restarted(store, three_, make_driver, make_identity)
+    again = restarted(store, three_)
     settle([one, two, again], 3_000)
     assert again.lifecycle.state is FROZEN
     assert "no longer has record" in again.lifecycle.reason

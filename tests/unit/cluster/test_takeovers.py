@@ -5,15 +5,11 @@ from functools import partial
 
 import pytest
 
+from tests.unit.cluster.conftest import Driver, Fleet, identity, ignore
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import NewTopic, plan_create_partitions, plan_create_topic
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
-
-
-def ignore(*_end) -> None:
-    """The end of a change that no test here looks at."""
-
 
 ALL = ["leader", "leader", "leader"]
 
@@ -51,8 +47,8 @@ def others(fleet, node_id):
     return [node for node in fleet.nodes.values() if node.node_id != node_id]
 
 
-def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(make_fleet):
-    fleet = make_fleet(ALL, 1)
+def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over():
+    fleet = Fleet(ALL, 1)
     for node in fleet.nodes.values():
         node.start()
     took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 1_000)
@@ -61,8 +57,8 @@ def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(
     assert len(fleet.kinds("ControllerChange")) == 1, "nobody takes the office from one that has just come"
 
 
-def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(make_fleet):
-    fleet = make_fleet(ALL, 2).start()
+def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon():
+    fleet = Fleet(ALL, 2).start()
     controller = fleet.controller()
     for node in fleet.nodes.values():
         fleet.kill(node, noticed=False)
@@ -78,8 +74,8 @@ def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon(mak
     fleet.assert_healthy()
 
 
-def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_within_a_few_round_trips(make_fleet):
-    fleet = make_fleet(ALL, 3).start()
+def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_within_a_few_round_trips():
+    fleet = Fleet(ALL, 3).start()
     fleet.create("a", 6)
     dead = fleet.controller()
     fleet.kill(dead)
@@ -96,8 +92,8 @@ def test_a_killed_controller_is_fenced_and_replaced_and_its_partitions_led_withi
     assert elected["took_ms"] <= 20
 
 
-def test_a_killed_broker_is_fenced_by_the_controller_which_elects_without_waiting_for_the_tail(make_fleet):
-    fleet = make_fleet(ALL, 4).start()
+def test_a_killed_broker_is_fenced_by_the_controller_which_elects_without_waiting_for_the_tail():
+    fleet = Fleet(ALL, 4).start()
     fleet.create("a", 6)
     dead = others(fleet, controller_id(fleet))[0]
     epoch = dead.lifecycle.broker_epoch
@@ -111,8 +107,8 @@ def test_a_killed_broker_is_fenced_by_the_controller_which_elects_without_waitin
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_paused_controller_is_replaced_within_the_session(make_fleet, seed):
-    fleet = make_fleet(ALL, seed).start()
+def test_a_paused_controller_is_replaced_within_the_session(seed):
+    fleet = Fleet(ALL, seed).start()
     fleet.create("a", 3)
     fleet.run(seed * 111)
     paused = fleet.controller()
@@ -126,8 +122,8 @@ def test_a_paused_controller_is_replaced_within_the_session(make_fleet, seed):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_paused_broker_is_fenced_within_the_session(make_fleet, seed):
-    fleet = make_fleet(ALL, seed).start()
+def test_a_paused_broker_is_fenced_within_the_session(seed):
+    fleet = Fleet(ALL, seed).start()
     fleet.run(seed * 97)
     paused = others(fleet, controller_id(fleet))[0]
     paused.is_paused = True
@@ -136,8 +132,8 @@ def test_a_paused_broker_is_fenced_within_the_session(make_fleet, seed):
 
 
 @pytest.mark.parametrize("is_controller", [False, True])
-def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fleet, is_controller):
-    fleet = make_fleet(ALL, 11).start()
+def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(is_controller):
+    fleet = Fleet(ALL, 11).start()
     controller = fleet.controller()
     paused = controller if is_controller else others(fleet, controller.node_id)[0]
     fleet.delay = lambda: fleet.rng.randint(700, 900)
@@ -150,8 +146,8 @@ def test_a_paused_broker_is_fenced_though_the_store_is_slow_all_the_time(make_fl
     assert [n for n, b in fleet.store.state.brokers.items() if b["state"] == "FENCED"] == [paused.node_id]
 
 
-def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_fleet):
-    fleet = make_fleet(ALL, 7).start()
+def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch():
+    fleet = Fleet(ALL, 7).start()
     for paused in (fleet.controller(), others(fleet, controller_id(fleet))[0]):
         paused.is_paused = True
         fleet.run(8_000)
@@ -173,8 +169,8 @@ def test_a_fenced_broker_that_is_alive_comes_back_at_once_in_another_epoch(make_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_fenced_broker_whose_heartbeat_arrives_before_the_record_returns_in_another_epoch(make_fleet, seed):
-    fleet = make_fleet(ALL, seed).start()
+def test_fenced_broker_whose_heartbeat_arrives_before_the_record_returns_in_another_epoch(seed):
+    fleet = Fleet(ALL, seed).start()
     paused = others(fleet, controller_id(fleet))[0]
     paused.is_paused = True
     fleet.run(8_000)
@@ -189,8 +185,8 @@ def test_fenced_broker_whose_heartbeat_arrives_before_the_record_returns_in_anot
     fleet.assert_healthy()
 
 
-def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fleet):
-    fleet = make_fleet(ALL, 8).start()
+def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker():
+    fleet = Fleet(ALL, 8).start()
     paused = others(fleet, controller_id(fleet))[0]
     paused.is_paused = True
     fleet.run(8_000)
@@ -206,8 +202,8 @@ def test_a_renewal_whose_answer_is_lost_is_not_taken_for_another_broker(make_fle
     fleet.assert_healthy()
 
 
-def test_single_returning_broker_replaces_a_dead_controller(make_fleet):
-    fleet = make_fleet(ALL, 9).start()
+def test_single_returning_broker_replaces_a_dead_controller():
+    fleet = Fleet(ALL, 9).start()
     controller = fleet.controller()
     alone = others(fleet, controller.node_id)[0]
     for node in fleet.nodes.values():
@@ -218,10 +214,10 @@ def test_single_returning_broker_replaces_a_dead_controller(make_fleet):
 
 
 @pytest.mark.parametrize("apart_ms", [(400, 400), (8, 8), (8, 300)])
-def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet, apart_ms):
+def test_after_a_power_loss_of_all_every_partition_is_led_again(apart_ms):
     """The first one back must not elect one that is dead: only that one would be in the ISR, and lost something too."""
     for seed in range(40):
-        fleet = make_fleet(ALL if seed % 2 else ["leader", "follower", "leader"], seed).start()
+        fleet = Fleet(ALL if seed % 2 else ["leader", "follower", "leader"], seed).start()
         fleet.create("t", 6)
         for node in fleet.nodes.values():
             fleet.kill(node, noticed=False)
@@ -234,8 +230,8 @@ def test_after_a_power_loss_of_all_every_partition_is_led_again(make_fleet, apar
         until(fleet, partial(all_led, fleet), 1_000)
 
 
-def test_broker_back_alone_without_data_loss_leads_when_the_others_are_known_dead(make_fleet):
-    fleet = make_fleet(ALL, 3).start()
+def test_broker_back_alone_without_data_loss_leads_when_the_others_are_known_dead():
+    fleet = Fleet(ALL, 3).start()
     fleet.create("t", 6)
     controller = fleet.controller()
     for node in fleet.nodes.values():
@@ -244,9 +240,9 @@ def test_broker_back_alone_without_data_loss_leads_when_the_others_are_known_dea
     until(fleet, lambda: controller.lifecycle.is_controller and set(leaders(fleet)) == {controller.node_id}, 9_000)
 
 
-def test_follower_role_broker_defers_to_a_leader_role_broker_in_the_election(make_fleet):
+def test_follower_role_broker_defers_to_a_leader_role_broker_in_the_election():
     for seed in range(10):
-        fleet = make_fleet(["leader", "follower", "leader", "follower"], seed).start()
+        fleet = Fleet(["leader", "follower", "leader", "follower"], seed).start()
         dead = fleet.controller()
         assert dead.role == "leader"
         fleet.kill(dead)
@@ -254,8 +250,8 @@ def test_follower_role_broker_defers_to_a_leader_role_broker_in_the_election(mak
         assert fleet.controller().role == "leader"
 
 
-def test_follower_role_broker_becomes_controller_at_once_without_a_leader_role_broker(make_fleet):
-    fleet = make_fleet(["leader", "follower", "follower"], 1).start()
+def test_follower_role_broker_becomes_controller_at_once_without_a_leader_role_broker():
+    fleet = Fleet(["leader", "follower", "follower"], 1).start()
     dead = fleet.controller()
     assert dead.role == "leader"
     fleet.kill(dead)
@@ -264,9 +260,9 @@ def test_follower_role_broker_becomes_controller_at_once_without_a_leader_role_b
 
 
 @pytest.fixture
-def returned(make_fleet):
+def returned():
     """Broker 1, which led all partitions, has come back and is in the ISR again; the other brokers lead."""
-    fleet = make_fleet(["leader", "follower", "follower"], 2).start()
+    fleet = Fleet(["leader", "follower", "follower"], 2).start()
     fleet.create("a", 4)
     assert set(leaders(fleet)) == {1}
     fleet.kill(fleet.nodes[1])
@@ -318,8 +314,8 @@ def rejoin(node, partition, epoch):
     }
 
 
-def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
-    fleet = make_fleet(["leader"] * 4, 5).start()
+def test_half_of_the_brokers_at_most_are_fenced_on_suspicion():
+    fleet = Fleet(["leader"] * 4, 5).start()
     controller = fleet.controller()
     for node in others(fleet, controller.node_id):
         node.is_paused = True
@@ -332,8 +328,8 @@ def test_half_of_the_brokers_at_most_are_fenced_on_suspicion(make_fleet):
     fleet.assert_healthy()
 
 
-def test_broker_that_is_dead_and_not_fenced_yet_gets_no_leaders_back(make_fleet):
-    fleet = make_fleet(ALL, 5).start()
+def test_broker_that_is_dead_and_not_fenced_yet_gets_no_leaders_back():
+    fleet = Fleet(ALL, 5).start()
     fleet.create("a", 6)
     controller = fleet.controller()
     first, second = others(fleet, controller.node_id)
@@ -349,8 +345,8 @@ def test_broker_that_is_dead_and_not_fenced_yet_gets_no_leaders_back(make_fleet)
     assert {b["state"] for b in fleet.store.state.brokers.values()} == {"ACTIVE", "FENCED"}
 
 
-def test_broker_incarnation_is_declared_dead_only_once_per_interval(make_fleet):
-    fleet = make_fleet(ALL, 6).start()
+def test_broker_incarnation_is_declared_dead_only_once_per_interval():
+    fleet = Fleet(ALL, 6).start()
     controller = fleet.controller()
     node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
@@ -359,8 +355,8 @@ def test_broker_incarnation_is_declared_dead_only_once_per_interval(make_fleet):
     assert controller.lifecycle.on_peer_dead(node.node_id, epoch, fleet.now_ms + 29_000) == []
 
 
-def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back(make_fleet):
-    fleet = make_fleet(ALL, 6).start()
+def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back():
+    fleet = Fleet(ALL, 6).start()
     controller = fleet.controller()
     node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
@@ -373,8 +369,8 @@ def test_fast_fence_whose_call_was_lost_is_sent_again_when_the_store_is_back(mak
     assert [o.request.script for o in again if hasattr(o, "request")] == ["fence"]
 
 
-def test_fast_fence_that_the_store_failed_is_sent_again(make_fleet):
-    fleet = make_fleet(ALL, 6).start()
+def test_fast_fence_that_the_store_failed_is_sent_again():
+    fleet = Fleet(ALL, 6).start()
     controller = fleet.controller()
     node = others(fleet, controller.node_id)[0]
     epoch = node.lifecycle.broker_epoch
@@ -386,8 +382,8 @@ def test_fast_fence_that_the_store_failed_is_sent_again(make_fleet):
         controller.lifecycle.on_replied(calls[0].nonce, failed, fleet.now_ms)
 
 
-def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(make_fleet):
-    fleet = make_fleet(ALL, 6).start()
+def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing():
+    fleet = Fleet(ALL, 6).start()
     controller = fleet.controller()
     one, two = others(fleet, controller.node_id)
     assert one.lifecycle.on_peer_dead(two.node_id, two.lifecycle.broker_epoch, fleet.now_ms) == []
@@ -395,8 +391,8 @@ def test_an_old_epoch_and_a_broker_that_is_none_of_our_business_lead_to_nothing(
     assert controller.lifecycle.on_peer_dead(one.node_id, one.lifecycle.broker_epoch - 1, fleet.now_ms) == []
 
 
-def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
-    fleet = make_fleet(ALL, 10).start()
+def test_a_broker_that_stops_has_its_leaderships_moved_first():
+    fleet = Fleet(ALL, 10).start()
     fleet.create("a", 6)
     for stopping in (others(fleet, controller_id(fleet))[0], fleet.controller()):
         stopping.deliver(lambda m, now_ms: m.begin_stopping())
@@ -417,15 +413,15 @@ def test_a_broker_that_stops_has_its_leaderships_moved_first(make_fleet):
     fleet.assert_healthy()
 
 
-def test_a_broker_that_stops_without_the_store_says_nothing(make_fleet):
-    fleet = make_fleet(["leader"], 1).start()
+def test_a_broker_that_stops_without_the_store_says_nothing():
+    fleet = Fleet(["leader"], 1).start()
     node = fleet.nodes[1]
     node.lose()
     assert node.lifecycle.begin_stopping() == []
 
 
-def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
-    fleet = make_fleet(ALL, 11).start()
+def test_a_topic_half_made_by_a_dead_broker_is_removed():
+    fleet = Fleet(ALL, 11).start()
     maker = others(fleet, controller_id(fleet))[0]
     half_made(fleet, maker, 500, slices=1)
     assert [p.name for p in fleet.controller().image.pending.values()] == ["big"]
@@ -438,29 +434,21 @@ def test_a_topic_half_made_by_a_dead_broker_is_removed(make_fleet):
     assert said(fleet, "incomplete-topic-removed")[0][1] == {"topic": "big"}
 
 
-def test_growth_that_stopped_half_way_is_finished(make_fleet):
-    fleet = make_fleet(ALL, 12).start()
-    fleet.create("a", 2)
-    maker = others(fleet, controller_id(fleet))[0]
-    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
-    fleet.run(20)
+def test_growth_that_stopped_half_way_is_finished():
+    fleet = Fleet(ALL, 12).start()
+    maker = half_grown(fleet)
     fleet.kill(maker)
     fleet.run(4_000)
     assert len(fleet.controller().image.topics["a"].partitions) == 302
     assert said(fleet, "incomplete-partitions-created")[0][1] == {"topic": "a", "partitions": 100}
 
 
-def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room(make_fleet):
-    fleet = make_fleet(ALL, 12).start()
-    fleet.create("a", 2)
-    maker = others(fleet, controller_id(fleet))[0]
-    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
+def test_growth_that_stopped_half_way_is_finished_when_enough_brokers_have_room():
+    fleet = Fleet(ALL, 12).start()
+    maker = half_grown(fleet)
     alive = [node for node in fleet.nodes.values() if node is not maker]
     for node in alive:
         node.lifecycle.heartbeats.is_full = True
-    fleet.run(20)
     fleet.kill(maker)
     fleet.run(10_000)
     assert said(fleet, "incomplete-partitions-delayed")
@@ -483,13 +471,9 @@ def refuse(fleet, script):
 
 
 @pytest.mark.parametrize("script", ["undo_half_made", "create_partitions"])
-def test_growth_that_the_store_refuses_to_finish_is_finished_when_it_accepts_it(make_fleet, script):
-    fleet = make_fleet(ALL, 12).start()
-    fleet.create("a", 2)
-    maker = others(fleet, controller_id(fleet))[0]
-    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
-    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
-    fleet.run(20)
+def test_growth_that_the_store_refuses_to_finish_is_finished_when_it_accepts_it(script):
+    fleet = Fleet(ALL, 12).start()
+    maker = half_grown(fleet)
     fleet.kill(maker)
     accept = refuse(fleet, script)
     fleet.run(10_000)
@@ -499,8 +483,8 @@ def test_growth_that_the_store_refuses_to_finish_is_finished_when_it_accepts_it(
     assert len(fleet.controller().image.topics["a"].partitions) == 302
 
 
-def test_stop_that_the_store_refuses_is_reported_again(make_fleet):
-    fleet = make_fleet(ALL, 12).start()
+def test_stop_that_the_store_refuses_is_reported_again():
+    fleet = Fleet(ALL, 12).start()
     node = others(fleet, controller_id(fleet))[0]
     accept = refuse(fleet, "begin_stop")
     node.deliver(lambda m, now_ms: m.begin_stopping())
@@ -517,11 +501,19 @@ def half_made(fleet, maker, partitions, *, slices):
     fleet.run(20)
 
 
-def test_broker_is_elected_though_the_old_controller_was_unregistered_before_the_answer_came(
-    store, make_driver, make_identity
-):
-    one = make_driver(store, make_identity(1)).connect().run()
-    two = make_driver(store, make_identity(2)).connect().run()
+def half_grown(fleet):
+    """A broker whose growth of a topic from 2 to 302 partitions is in the store by one request of several."""
+    fleet.create("a", 2)
+    maker = others(fleet, controller_id(fleet))[0]
+    requests = plan_create_partitions(maker.image, "a", 302, growth_id=uuid.UUID(int=78))
+    maker.deliver(lambda m, now_ms: m.begin(requests[:1], ignore)[1])
+    fleet.run(20)
+    return maker
+
+
+def test_broker_is_elected_though_the_old_controller_was_unregistered_before_the_answer_came(store):
+    one = Driver(store, identity(1)).connect().run()
+    two = Driver(store, identity(2)).connect().run()
     for driver in (one, two) * 3:
         driver.pass_time(500)
     assert two.lifecycle.state is LifecycleState.ACTIVE
