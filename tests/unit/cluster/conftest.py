@@ -9,8 +9,9 @@ import pytest
 
 from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.hash_chain import HashChainTail
-from yak.cluster.image import Image
+from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.outputs import BecameReady, CallStore, ChangeDone, Left, Notice, Output, Refused, TailStore
+from yak.cluster.records import BrokerState
 from yak.cluster.registration import Identity
 from yak.cluster.settings import ClusterSettings
 from yak.cluster.topic_changes import NewTopic, plan_create_topic
@@ -23,6 +24,17 @@ START_MS = 1_000_000
 
 def ignore(*_end) -> None:
     """The end of a change that no test looks at."""
+
+
+def broker(node_id, state=BrokerState.ACTIVE, *, epoch=0, rack=None, role="leader", lossy=0) -> BrokerInfo:
+    return BrokerInfo(node_id, epoch or 10 + node_id, "b", ("d",), "h", 9092, rack, role, state, lossy)
+
+
+def partition_of(replicas, isr=None, elr=(), leader=1, **more) -> PartitionInfo:
+    """Partition 0 with all replicas in sync, unless `isr` has others. Its members are in the epochs that `broker` gives."""
+    isr = replicas if isr is None else isr
+    epochs, elr_epochs = tuple(10 + n for n in isr), tuple(10 + n for n in elr)
+    return PartitionInfo(0, replicas, isr, epochs, elr, elr_epochs, leader, 4, 7, **more)
 
 
 class CountingRandom:

@@ -5,24 +5,17 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.cluster.conftest import broker, partition_of
 from yak.cluster.controller import Cause, needed_elections, preferred_elections, preferred_leader
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import Image, TopicInfo
 from yak.cluster.records import BrokerState
 
 ACTIVE, FENCED, STOPPING, CLOSED = BrokerState.ACTIVE, BrokerState.FENCED, BrokerState.STOPPING, BrokerState.CLOSED
 
 
-def broker(node_id, state=ACTIVE, role="leader", epoch=None, lossy=0):
-    return BrokerInfo(node_id, epoch or 10 + node_id, "b", ("d",), "h", 9092, None, role, state, lossy)
-
-
 def image_of(brokers, replicas=(1, 2, 3), isr=None, leader=1, elr=(), configs=None):
-    """One topic of one partition. Members are in the epoch that brokers have by default."""
-    isr = replicas if isr is None else isr
-    partition = PartitionInfo(
-        0, replicas, isr, tuple(10 + n for n in isr), elr, tuple(10 + n for n in elr), leader, 4, 7
-    )
-    topic = TopicInfo("t", uuid.UUID(int=1), (partition,), configs or {})
+    """One topic of one partition."""
+    topic = TopicInfo("t", uuid.UUID(int=1), (partition_of(replicas, isr, elr, leader),), configs or {})
     return Image(brokers={b.node_id: b for b in brokers}, topics={"t": topic})
 
 

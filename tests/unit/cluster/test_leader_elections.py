@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.unit.cluster.conftest import broker
 from yak.cluster.controller import EXAMINED_PER_ELECTION, LeaderElections
 from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
@@ -17,10 +18,6 @@ from yak.ports.metadata_store import StoreOutcome
 CALL_MAX = 3
 PARTITIONS = 3 * CALL_MAX + 1
 OFFSET = 50
-
-
-def broker(node_id: int, state: BrokerState = BrokerState.ACTIVE) -> BrokerInfo:
-    return BrokerInfo(node_id, 10 + node_id, "b", (), "h", 9092, None, "leader", state)
 
 
 def image_of(*brokers: BrokerInfo, led: int = PARTITIONS, partitions: int = PARTITIONS) -> Image:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.cluster.conftest import broker
 from yak.cluster.broker_removal import RemainingBroker, plan_removal
-from yak.cluster.image import BrokerInfo, Image
+from yak.cluster.image import Image
 from yak.cluster.placement import count_machines, machine_of, place
 from yak.cluster.reassignment import plan_reassignment
 from yak.cluster.records import BrokerState
@@ -20,12 +21,8 @@ RACKS = st.sampled_from([None, "az1", "az2", "machine:a", "machine:b", "machine:
 STATES = st.sampled_from([BrokerState.ACTIVE, BrokerState.ACTIVE, BrokerState.FENCED])
 
 
-def broker(node_id, rack=None, state=BrokerState.ACTIVE, role="leader"):
-    return BrokerInfo(node_id, 10 + node_id, "b", ("d",), "h", 9092, rack, role, state)
-
-
 def machines_of_two(machines):
-    return [broker(2 * index + core + 1, f"machine:{index}") for index in range(machines) for core in range(2)]
+    return [broker(2 * index + core + 1, rack=f"machine:{index}") for index in range(machines) for core in range(2)]
 
 
 def plan(image, **new):
@@ -53,8 +50,8 @@ def test_place_gives_kafkas_replicas_however_many_partitions_there_are(count, da
 
 @given(st.lists(st.tuples(RACKS, STATES, st.sampled_from(["leader", "follower"])), min_size=1, max_size=9), st.data())
 def test_place_never_puts_two_replicas_on_one_machine(drawn, data):
-    brokers = [broker(index + 1, *each) for index, each in enumerate(drawn)]
-    brokers[0] = broker(1, brokers[0].rack)
+    brokers = [broker(n, state, rack=rack, role=role) for n, (rack, state, role) in enumerate(drawn, 1)]
+    brokers[0] = broker(1, rack=brokers[0].rack)
     factor = data.draw(st.integers(1, count_machines(brokers)))
     by_id = {each.node_id: each for each in brokers}
     for replicas in place(brokers, data.draw(st.integers(1, 20)), factor, start=data.draw(st.integers(0, 5))):
@@ -79,7 +76,7 @@ def test_create_topic_with_more_replicas_than_machines_is_invalid_replication_fa
 
 
 def test_brokers_of_a_rack_that_is_no_machine_may_have_two_replicas():
-    image = image_of([broker(1, "az1"), broker(2, "az1")])
+    image = image_of([broker(1, rack="az1"), broker(2, rack="az1")])
     assert len(plan(image, num_partitions=1, replication_factor=2).assignments[0]) == 2
 
 

@@ -1,35 +1,21 @@
 """What may be asked of AlterPartitionReassignments."""
 
 import uuid
-from dataclasses import replace
 
 import pytest
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from tests.unit.cluster.conftest import broker, partition_of
+from yak.cluster.image import Image, TopicInfo
 from yak.cluster.reassignment import is_reassigning, plan_reassignment
-from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 
 TOPIC_ID = uuid.UUID(int=1)
 
 
 def image_of(replicas=(1, 2), *, isr=None, elr=(), adding=(), removing=(), nodes=(1, 2, 3, 4), lossy=()):
-    isr = replicas if isr is None else isr
-    brokers = {n: BrokerInfo(n, 10 + n, "b", (), "h", 9092, None, "leader", BrokerState.ACTIVE) for n in nodes}
-    brokers |= {n: replace(brokers[n], broker_epoch=20 + n, lossy_epoch=20 + n) for n in lossy}
-    info = PartitionInfo(
-        0,
-        replicas,
-        isr,
-        tuple(10 + n for n in isr),
-        elr,
-        tuple(10 + n for n in elr),
-        replicas[0],
-        4,
-        7,
-        adding_replicas=adding,
-        removing_replicas=removing,
-    )
+    brokers = {n: broker(n) for n in nodes}
+    brokers |= {n: broker(n, epoch=20 + n, lossy=20 + n) for n in lossy}
+    info = partition_of(replicas, isr, elr, replicas[0], adding_replicas=adding, removing_replicas=removing)
     topic = TopicInfo("orders", TOPIC_ID, (info,), {})
     return Image(brokers=brokers, topics={"orders": topic}, topic_names={TOPIC_ID: "orders"})
 

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.cluster.conftest import broker, partition_of
 from yak.broker.apis.elect_leaders import plan_requested_election
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import Image, TopicInfo
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, PeerError
 
@@ -15,15 +16,11 @@ ACTIVE, FENCED, STOPPING = BrokerState.ACTIVE, BrokerState.FENCED, BrokerState.S
 
 def image_of(leader, *, replicas=(1, 2, 3), isr=None, elr=(), states=None, roles=None, lossy=()):
     states, roles = states or {}, roles or {}
-    isr = replicas if isr is None else isr
     brokers = {
-        n: BrokerInfo(
-            n, 10 + n, "b", (), "h", 9092, None, roles.get(n, "leader"), states.get(n, ACTIVE), 99 if n in lossy else 0
-        )
+        n: broker(n, states.get(n, ACTIVE), role=roles.get(n, "leader"), lossy=99 if n in lossy else 0)
         for n in replicas
     }
-    info = PartitionInfo(0, replicas, isr, tuple(10 + n for n in isr), elr, tuple(10 + n for n in elr), leader, 4, 7)
-    topic = TopicInfo("orders", uuid.UUID(int=1), (info,), {})
+    topic = TopicInfo("orders", uuid.UUID(int=1), (partition_of(replicas, isr, elr, leader),), {})
     return Image(brokers=brokers, topics={"orders": topic}, topic_names={topic.topic_id: "orders"})
 
 

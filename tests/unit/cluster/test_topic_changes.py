@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from tests.unit.cluster.conftest import broker
+from yak.cluster.image import Image, PartitionInfo, TopicInfo
 from yak.cluster.placement import place
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import (
@@ -19,10 +20,6 @@ from yak.cluster.topic_changes import (
 from yak.errors import ErrorCode, PeerError
 
 ID = uuid.UUID(int=5)
-
-
-def broker(node_id, state=BrokerState.ACTIVE, rack=None):
-    return BrokerInfo(node_id, 10 + node_id, "b", ("d",), "h", 9092, rack, "leader", state)
 
 
 def image_of(*brokers, topics=()):
@@ -228,7 +225,7 @@ def test_replicas_are_distinct_and_leaders_spread(racks, count, factor, start):
     st.integers(0, 20),
 )
 def test_leaders_are_spread_over_those_with_the_role_and_followers_over_all_others(kinds, count, factor, start):
-    brokers = [replace(broker(n, rack=rack), role=role) for n, (role, rack) in enumerate(kinds)]
+    brokers = [broker(n, rack=rack, role=role) for n, (role, rack) in enumerate(kinds)]
     factor = min(factor, len(brokers))
     leaders = [b.node_id for b in brokers if b.role == "leader"] or [b.node_id for b in brokers]
     assignments = place(brokers, count, factor, start=start)
@@ -239,7 +236,7 @@ def test_leaders_are_spread_over_those_with_the_role_and_followers_over_all_othe
 
 
 def test_leader_role_broker_and_three_follower_role_brokers_share_the_replicas():
-    brokers = [broker(1), *(replace(broker(n), role="follower") for n in (2, 3, 4))]
+    brokers = [broker(1), *(broker(n, role="follower") for n in (2, 3, 4))]
     assert place(brokers, 3, 3) == [(1, 2, 3), (1, 3, 4), (1, 4, 2)]
 
 
@@ -258,7 +255,7 @@ def test_added_partitions_continue_placement_where_the_first_ones_stopped():
 def test_fenced_brokers_get_replicas_last_in_their_rack_and_never_the_first(kinds, count, factor, has_racks):
     kinds[0] = (True, kinds[0][1])
     brokers = [
-        broker(n, BrokerState.ACTIVE if is_active else FENCED, rack if has_racks else None)
+        broker(n, BrokerState.ACTIVE if is_active else FENCED, rack=rack if has_racks else None)
         for n, (is_active, rack) in enumerate(kinds)
     ]
     active = {each.node_id for each in brokers if each.state is BrokerState.ACTIVE}

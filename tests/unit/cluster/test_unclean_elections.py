@@ -4,8 +4,9 @@ import uuid
 
 import pytest
 
+from tests.unit.cluster.conftest import broker, partition_of
 from yak.cluster.controller import needed_elections
-from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.image import Image, TopicInfo
 from yak.cluster.records import NO_LEADER, BrokerState
 
 NAME = "unclean.leader.election.enable"
@@ -13,10 +14,8 @@ NAME = "unclean.leader.election.enable"
 
 def image_of(topic_configs, all_brokers):
     """Node 1, alone in the ISR, is gone; node 2 lags."""
-    states = {1: BrokerState.FENCED, 2: BrokerState.ACTIVE}
-    brokers = {n: BrokerInfo(n, 10 + n, "b", (), "h", 9092, None, "leader", state) for n, state in states.items()}
-    info = PartitionInfo(0, (1, 2), (1,), (11,), (), (), 1, 4, 7)
-    topic = TopicInfo("orders", uuid.UUID(int=1), (info,), topic_configs)
+    brokers = {1: broker(1, BrokerState.FENCED), 2: broker(2)}
+    topic = TopicInfo("orders", uuid.UUID(int=1), (partition_of((1, 2), isr=(1,)),), topic_configs)
     return Image(brokers=brokers, topics={"orders": topic}, default_broker_configs=all_brokers)
 
 
