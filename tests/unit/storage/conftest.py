@@ -229,5 +229,10 @@ def make_bench() -> Callable[..., Bench]:
 
 
 @pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
 def build() -> Callable[..., bytes]:
     return build_batch

@@ -17,8 +17,7 @@ def offsets(data):
     return [header.base_offset for _, header in iterate_headers(bytes(data))]
 
 
-def test_a_batch_gets_the_logs_end_and_the_leaders_epoch_and_nothing_else_changes(make_bench):
-    bench = make_bench()
+def test_a_batch_gets_the_logs_end_and_the_leaders_epoch_and_nothing_else_changes(bench):
     bench.append([b"a", b"b"], epoch=4)
     batch = bench.build([b"c"], epoch=99, base_offset=1234)
     assert bench.log.append(read_header(batch), memoryview(batch), 5, 0) == 2
@@ -103,8 +102,7 @@ def test_a_full_index_rolls_the_segment(make_bench):
     assert bench.read_all()
 
 
-def test_an_offset_too_far_from_the_base_rolls_the_segment(make_bench):
-    bench = make_bench()
+def test_an_offset_too_far_from_the_base_rolls_the_segment(bench):
     bench.append()
     bench.log.log_end_offset = 2**31 + 5
     bench.append()
@@ -141,8 +139,7 @@ def test_a_read_begins_with_the_batch_that_holds_the_offset_and_ends_before_up_t
                 assert offsets(data) == list(range(offset // 3 * 3, up_to, 3)) if offset < up_to else not data
 
 
-def test_at_least_one_batch_comes_whole_and_else_none(make_bench):
-    bench = make_bench()
+def test_at_least_one_batch_comes_whole_and_else_none(bench):
     bench.append([b"x" * 1000])
     bench.append([b"y"])
     assert len(bench.log.read(0, 10, 2, at_least_one=True)) > 1000
@@ -150,8 +147,7 @@ def test_at_least_one_batch_comes_whole_and_else_none(make_bench):
     assert offsets(bench.log.read(0, 1100, 2, at_least_one=False)) == [0]
 
 
-def test_offsets_outside_the_log_are_named(make_bench):
-    bench = make_bench()
+def test_offsets_outside_the_log_are_named(bench):
     bench.append()
     with pytest.raises(OffsetOutOfRange) as caught:
         bench.log.read(2, 100, 1, at_least_one=True)
@@ -159,8 +155,7 @@ def test_offsets_outside_the_log_are_named(make_bench):
     assert bench.log.read(1, 100, 1, at_least_one=True) == b""
 
 
-def test_a_tail_read_is_one_read_of_the_file(make_bench):
-    bench = make_bench()
+def test_a_tail_read_is_one_read_of_the_file(bench):
     for _ in range(1000):
         bench.append()
     path = "/data/t-0/00000000000000000000.log"
@@ -170,8 +165,7 @@ def test_a_tail_read_is_one_read_of_the_file(make_bench):
     assert bench.disk.reads == {path: 9}, "and the newest batch needs none"
 
 
-def test_the_newest_batch_is_given_as_it_is_in_the_file_if_it_is_small(make_bench):
-    bench = make_bench()
+def test_the_newest_batch_is_given_as_it_is_in_the_file_if_it_is_small(bench):
     for size in (1, 1000, 5000):
         base, before = bench.append([b"x" * size], epoch=3), bench.log.active.size
         bench.disk.reads.clear()
@@ -181,8 +175,7 @@ def test_the_newest_batch_is_given_as_it_is_in_the_file_if_it_is_small(make_benc
         assert before == bench.log.active.size
 
 
-def test_the_newest_batch_is_not_given_for_another_that_took_its_place(make_bench, build):
-    bench = make_bench()
+def test_the_newest_batch_is_not_given_for_another_that_took_its_place(bench, build):
     bench.append([b"a"])
     bench.append([b"b"])
     bench.truncate(1)
@@ -222,8 +215,7 @@ def test_a_cold_read_is_pending_and_survives_what_happens_meanwhile(make_bench):
     assert finished(reads[1]) == b""
 
 
-def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(make_bench):
-    bench = make_bench()
+def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(bench):
     for _ in range(4):
         bench.append([b"x" * 50])
     bench.disk.cached_bytes = 0
@@ -233,8 +225,7 @@ def test_a_pending_read_gives_nothing_that_was_written_after_a_truncation(make_b
     assert all(base < 4 for base in offsets(finished(read)))
 
 
-def test_a_failed_write_names_the_directory_and_leaves_the_log_as_it_was(make_bench):
-    bench = make_bench()
+def test_a_failed_write_names_the_directory_and_leaves_the_log_as_it_was(bench):
     bench.append()
     bench.disk.fail_next("append", errno.ENOSPC)
     with pytest.raises(LogDirectoryFailure) as caught:
@@ -282,8 +273,7 @@ def test_a_follower_keeps_offsets_and_epochs_and_files_are_the_leaders(make_benc
     )
 
 
-def test_a_followers_failed_write_leaves_its_log_as_it_was(make_bench, build):
-    bench = make_bench()
+def test_a_followers_failed_write_leaves_its_log_as_it_was(bench, build):
     for number in range(2):
         bench.log.append_as_follower(build([b"a"], base_offset=number), 0)
     size = bench.log.size_bytes
@@ -293,8 +283,7 @@ def test_a_followers_failed_write_leaves_its_log_as_it_was(make_bench, build):
     assert (bench.log.log_end_offset, bench.log.size_bytes, bench.log.active.size) == (2, size, size)
 
 
-def test_a_follower_refuses_what_does_not_follow(make_bench, build):
-    bench = make_bench()
+def test_a_follower_refuses_what_does_not_follow(bench, build):
     good = [build([b"a"], base_offset=0, epoch=3), build([b"b"], base_offset=1, epoch=3)]
     broken = bytearray(build([b"c"], base_offset=2, epoch=3))
     broken[-2] ^= 1
@@ -355,8 +344,7 @@ def test_the_largest_time_of_a_batch_with_append_time_is_that_of_its_first_recor
     assert tuple(bench.log.max_timestamp_search().run(bench.disk)) == (4, 700, 4)
 
 
-def test_a_log_without_timestamps_has_no_largest_one(make_bench):
-    bench = make_bench()
+def test_a_log_without_timestamps_has_no_largest_one(bench):
     assert bench.log.max_timestamp_search().run(bench.disk) is None
     bench.append(timestamps=[-1])
     assert bench.log.max_timestamp_search().run(bench.disk) is None

@@ -34,8 +34,7 @@ def test_a_clean_start_reads_no_log_data(make_bench):
     assert log.log_end_offset == 41
 
 
-def test_the_clean_mark_counts_once(make_bench):
-    bench = make_bench()
+def test_the_clean_mark_counts_once(bench):
     fill(bench)
     bench.reopen(clean=True)
     assert "/data/.kafka_cleanshutdown" not in [f"/data/{name}" for name in bench.disk.names("/data")]
@@ -76,8 +75,7 @@ def test_a_broken_batch_in_the_unflushed_tail_cuts_all_after_it(make_bench):
     assert bench.store.report.events[-1].event == "log-tail-truncated"
 
 
-def test_crc_error_below_the_recovery_point_is_reported_and_nothing_is_truncated(make_bench):
-    bench = make_bench()
+def test_crc_error_below_the_recovery_point_is_reported_and_nothing_is_truncated(bench):
     fill(bench)
     bench.flush()
     size = bench.log.size_bytes
@@ -89,8 +87,7 @@ def test_crc_error_below_the_recovery_point_is_reported_and_nothing_is_truncated
     assert "CRC-32C" in str(event.fields["reason"])
 
 
-def test_crc_error_in_a_timestamp_below_the_recovery_point_changes_no_segment_timestamp(make_bench):
-    bench = make_bench()
+def test_crc_error_in_a_timestamp_below_the_recovery_point_changes_no_segment_timestamp(bench):
     fill(bench)
     bench.flush()
     bench.disk.corrupt(FIRST, 41, 0x10)  # of the first batch's max_timestamp, which becomes 4096 ms
@@ -99,8 +96,7 @@ def test_crc_error_in_a_timestamp_below_the_recovery_point_changes_no_segment_ti
     assert segment.first_timestamp < 0
 
 
-def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_service_untouched(make_bench):
-    bench = make_bench()
+def test_a_broken_structure_below_the_recovery_point_takes_the_log_out_of_service_untouched(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -135,8 +131,7 @@ def test_lost_last_segment_after_a_clean_stop_is_reported_and_the_log_continues(
     assert len(bench.read_all()) == bench.log.size_bytes
 
 
-def test_missing_flushed_data_is_reported(make_bench):
-    bench = make_bench()
+def test_missing_flushed_data_is_reported(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -217,8 +212,7 @@ def test_records_of_1970_and_records_without_timestamps_need_no_new_index(make_b
         assert (bench.log.log_end_offset, bench.store.report.events) == (20, [])
 
 
-def test_epochs_survive_without_their_file(make_bench):
-    bench = make_bench()
+def test_epochs_survive_without_their_file(bench):
     for number in range(6):
         bench.append(epoch=number // 2)
     bench.reopen()
@@ -279,8 +273,7 @@ def test_producers_are_restored_from_the_newest_good_snapshot(make_bench):
     assert [(p.producer_id, p.last_sequence) for p in bench.log.producers.describe()] == [(5, 39)]
 
 
-def test_only_snapshots_at_segment_base_offsets_are_retained(make_bench):
-    bench = make_bench()
+def test_only_snapshots_at_segment_base_offsets_are_retained(bench):
     for _ in range(3):
         bench.append(producer_id=5, producer_epoch=0, sequence=bench.log.log_end_offset)
         bench.reopen(clean=True)
@@ -304,8 +297,7 @@ def test_leftovers_of_kafka_are_finished_or_removed(make_bench):
     assert not [name for name in bench.files() if name.endswith((".swap", ".deleted", ".cleaned", ".tmp"))]
 
 
-def test_an_fsync_that_fails_fails_the_directory_and_moves_nothing(make_bench):
-    bench = make_bench()
+def test_an_fsync_that_fails_fails_the_directory_and_moves_nothing(bench):
     fill(bench)
     plan = bench.log.flush_plan()
     bench.disk.fail_next("sync", errno.EIO)
@@ -315,8 +307,7 @@ def test_an_fsync_that_fails_fails_the_directory_and_moves_nothing(make_bench):
     assert bench.log.recovery_point == 0
 
 
-def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
-    bench = make_bench()
+def test_a_flush_does_not_count_for_what_a_truncation_replaced(bench):
     fill(bench)
     plan = bench.log.flush_plan()
     missing = plan.run(bench.disk)
@@ -326,8 +317,7 @@ def test_a_flush_does_not_count_for_what_a_truncation_replaced(make_bench):
     assert bench.log.recovery_point <= 10
 
 
-def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(make_bench):
-    bench = make_bench()
+def test_truncating_flushed_data_lowers_the_recovery_point_on_disk_first(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -407,8 +397,7 @@ def test_log_that_begins_earlier_after_a_full_resync_keeps_its_records_before_th
     assert "fresh.yak" not in bench.files()
 
 
-def test_log_that_begins_earlier_after_a_full_resync_may_still_have_gaps(make_bench, build):
-    bench = make_bench()
+def test_log_that_begins_earlier_after_a_full_resync_may_still_have_gaps(bench, build):
     fill(bench, 10)
     bench.log.advance_log_start(5)
     bench.log.cleaned_offset = 7
@@ -421,8 +410,7 @@ def test_log_that_begins_earlier_after_a_full_resync_may_still_have_gaps(make_be
 
 
 @pytest.mark.parametrize("content", [None, b"version: 0\ntopic_id: rubbish"])
-def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench, content):
-    bench = make_bench()
+def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(bench, content):
     fill(bench, 3)
     bench.disk.remove("/data/t-0/partition.metadata")
     if content is not None:
@@ -436,8 +424,7 @@ def test_records_of_an_unknown_topic_are_neither_served_nor_replaced(make_bench,
     assert bench.disk.open(FIRST).size() > 0
 
 
-def test_a_folder_without_partition_metadata_and_records_is_taken_for_a_half_made_one(make_bench):
-    bench = make_bench()
+def test_a_folder_without_partition_metadata_and_records_is_taken_for_a_half_made_one(bench):
     bench.disk.remove("/data/t-0/partition.metadata")
     bench.disk.kill()
     store = bench.open()
@@ -445,8 +432,7 @@ def test_a_folder_without_partition_metadata_and_records_is_taken_for_a_half_mad
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, clean):
-    bench = make_bench()
+def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(bench, clean):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -463,8 +449,7 @@ def test_a_damaged_log_stays_untouched_over_any_number_of_restarts(make_bench, c
             write_checkpoint(store)
 
 
-def test_emptied_file_of_flushed_records_is_reported(make_bench):
-    bench = make_bench()
+def test_emptied_file_of_flushed_records_is_reported(bench):
     fill(bench)
     bench.flush()
     bench.store.close_plan(3).run(bench.disk)
@@ -524,8 +509,7 @@ def recreate(bench, count):
     fill(bench, count)
 
 
-def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(make_bench):
-    bench = make_bench()
+def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(bench):
     fill(bench)
     bench.flush()
     bench.log.advance_log_start(30)
@@ -541,8 +525,7 @@ def test_the_points_of_a_deleted_topic_are_not_those_of_the_next_of_its_name(mak
     assert "fresh.yak" not in bench.files()
 
 
-def test_incomplete_tail_of_a_recreated_topic_is_truncated(make_bench):
-    bench = make_bench()
+def test_incomplete_tail_of_a_recreated_topic_is_truncated(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -552,8 +535,7 @@ def test_incomplete_tail_of_a_recreated_topic_is_truncated(make_bench):
     assert log.log_end_offset == 1
 
 
-def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(make_bench):
-    bench = make_bench()
+def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(bench):
     fill(bench)
     bench.flush()
     late = checkpoint_plan(bench.store)
@@ -566,8 +548,7 @@ def test_a_checkpoint_begun_before_a_topic_was_made_again_does_not_count_for_it(
     assert "fresh.yak" not in bench.files()
 
 
-def test_a_checkpoint_that_has_a_topic_which_is_then_made_again_does_not_count_for_the_new_one(make_bench):
-    bench = make_bench()
+def test_a_checkpoint_that_has_a_topic_which_is_then_made_again_does_not_count_for_the_new_one(bench):
     fill(bench)
     bench.flush()
     bench.store.begin_checkpoint()
@@ -581,8 +562,7 @@ def test_a_checkpoint_that_has_a_topic_which_is_then_made_again_does_not_count_f
     assert log.log_end_offset == 1
 
 
-def test_a_topic_that_is_deleted_before_its_turn_is_not_in_the_checkpoint(make_bench):
-    bench = make_bench()
+def test_a_topic_that_is_deleted_before_its_turn_is_not_in_the_checkpoint(bench):
     fill(bench)
     bench.store.begin_checkpoint()
     bench.store.delete(bench.log).run(bench.disk)
@@ -591,8 +571,7 @@ def test_a_topic_that_is_deleted_before_its_turn_is_not_in_the_checkpoint(make_b
     assert not any(plan.offsets.values())
 
 
-def test_checkpoint_begun_before_a_topic_was_made_again_leaves_the_mark_of_the_new_log(make_bench):
-    bench = make_bench()
+def test_checkpoint_begun_before_a_topic_was_made_again_leaves_the_mark_of_the_new_log(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)
@@ -648,9 +627,8 @@ def test_a_gap_between_segments_that_kafka_compacted_is_no_loss(make_bench):
 
 
 @pytest.mark.parametrize("power_loss", range(8))
-def test_recovery_point_of_a_checkpoint_that_fails_half_way_covers_no_unflushed_removed_segment(make_bench, power_loss):
+def test_recovery_point_of_a_checkpoint_that_fails_half_way_covers_no_unflushed_removed_segment(bench, power_loss):
     """Retention removed a segment that was never flushed: the recovery point follows the log start, and not before it."""
-    bench = make_bench()
     fill(bench, 5)
     write_checkpoint(bench.store)
     bench.log.roll(0)
@@ -667,8 +645,7 @@ LOSABLE = [("t-0/leader-epoch-checkpoint", True), ("t-0/leader-epoch-checkpoint"
 
 
 @pytest.mark.parametrize(("name", "clean"), LOSABLE)
-def test_damaged_small_file_makes_the_start_truncate_no_flushed_batch_behind_a_corrupt_one(make_bench, name, clean):
-    bench = make_bench()
+def test_damaged_small_file_makes_the_start_truncate_no_flushed_batch_behind_a_corrupt_one(bench, name, clean):
     fill(bench, 5)
     bench.log.roll(0)
     fill(bench, 5)
@@ -747,8 +724,7 @@ def test_log_start_above_the_log_end_of_a_clean_stop_deletes_no_record(make_benc
     assert len(bench.read_all()) == bench.log.size_bytes
 
 
-def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(make_bench):
-    bench = make_bench()
+def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its_first_start(bench):
     fill(bench, 5)
     stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
     bench.disk.corrupt(FIRST, 88 + 16, 9)
@@ -762,8 +738,7 @@ def test_damaged_log_stays_untouched_though_the_recovery_points_were_lost_at_its
     assert bench.disk.read_file(FIRST) == before
 
 
-def test_empty_active_segment_is_no_loss_after_a_clean_stop_without_recovery_points(make_bench):
-    bench = make_bench()
+def test_empty_active_segment_is_no_loss_after_a_clean_stop_without_recovery_points(bench):
     fill(bench, 5)
     bench.log.roll(0)
     stop_with_damaged(bench, RECOVERY_POINTS, clean=True)
@@ -787,9 +762,8 @@ def stop_with_damaged(bench, name, *, clean):
     [(150, "the CRC-32C does not match"), (16, "the batch has message format 3, and this YAK reads 2"), (-1, "")],
 )
 def test_after_a_kill_only_a_last_write_that_is_too_short_is_cut_where_others_have_the_rest(
-    make_bench, position, why, others
+    bench, position, why, others
 ):
-    bench = make_bench()
     bench.disk.kill()
     bench.store = bench.open(kernel_boot_id="b", is_replicated=lambda _place: others)
     bench.log = bench.store.logs[bench.partition]
@@ -870,8 +844,7 @@ def test_hole_between_closed_segments_is_damage_and_with_other_replicas_the_log_
     assert first <= log.damage_at_load.offset < second
 
 
-def test_short_log_with_other_replicas_keeps_its_recovery_point_until_it_left_the_isr(make_bench):
-    bench = make_bench()
+def test_short_log_with_other_replicas_keeps_its_recovery_point_until_it_left_the_isr(bench):
     fill(bench)
     bench.flush()
     write_checkpoint(bench.store)

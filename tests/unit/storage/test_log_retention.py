@@ -116,8 +116,7 @@ def test_segments_below_the_log_start_go(make_bench):
     assert bench.log.log_start_offset == start, "from log-start-offset-checkpoint"
 
 
-def test_the_checkpoint_names_only_starts_inside_a_segment(make_bench):
-    bench = make_bench()
+def test_the_checkpoint_names_only_starts_inside_a_segment(bench):
     fill(bench)
     write_checkpoint(bench.store)
     assert bench.disk.read_file("/data/log-start-offset-checkpoint") == b"0\n0\n"

@@ -148,8 +148,7 @@ def test_log_with_cached_positions_answers_reads_as_without(monkeypatch, policy)
     )
 
 
-def test_many_readers_evict_no_recent_append_and_appends_evict_no_reader(make_bench):
-    bench = make_bench()
+def test_many_readers_evict_no_recent_append_and_appends_evict_no_reader(bench):
     bench.append()
     positions, segment = bench.log.positions, bench.log.active
     for reader_offset in range(1000):
@@ -168,8 +167,7 @@ def test_many_readers_evict_no_recent_append_and_appends_evict_no_reader(make_be
 
 
 @pytest.mark.parametrize("role", ["leader", "follower"])
-def test_recent_appends_are_bounded_and_include_the_last_ones(make_bench, role):
-    bench = make_bench()
+def test_recent_appends_are_bounded_and_include_the_last_ones(bench, role):
     log = bench.log
     for offset in range(3 * RECENT_MAX):
         if role == "leader":
@@ -181,8 +179,7 @@ def test_recent_appends_are_bounded_and_include_the_last_ones(make_bench, role):
         assert set(range(first, offset + 2)) <= set(log.positions.recent)
 
 
-def test_newest_batch_is_the_last_small_one_until_the_cache_is_cleared(make_bench):
-    bench = make_bench()
+def test_newest_batch_is_the_last_small_one_until_the_cache_is_cleared(bench):
     bench.append([b"x"] * 2)
     positions = bench.log.positions
     batch = bench.content("00000000000000000000.log")

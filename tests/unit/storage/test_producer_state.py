@@ -152,9 +152,8 @@ def test_truncation_forgets_what_was_truncated(send):
 
 
 @pytest.mark.parametrize("end_offset", [8, 10])
-def test_truncated_log_recognizes_the_last_five_batches_of_a_producer_that_are_left(make_bench, build, end_offset):
+def test_truncated_log_recognizes_the_last_five_batches_of_a_producer_that_are_left(bench, build, end_offset):
     """The follower may lead next, and the producer may repeat all batches that it has in flight."""
-    bench = make_bench()
     for sequence in range(11):
         bench.append(producer_id=1, producer_epoch=0, sequence=sequence)
     bench.truncate(end_offset)
@@ -171,8 +170,7 @@ def test_truncated_log_recognizes_the_last_five_batches_of_a_producer_that_are_l
     assert check(end_offset) is None
 
 
-def test_truncation_of_a_producer_with_few_batches_needs_no_search(make_bench):
-    bench = make_bench()
+def test_truncation_of_a_producer_with_few_batches_needs_no_search(bench):
     for sequence in range(5):
         bench.append(producer_id=1, producer_epoch=0, sequence=sequence)
     bench.truncate(3)
@@ -210,8 +208,7 @@ def stop_and_damage_the_snapshot(bench):
     ],
     ids=["zeros", "another producer id"],
 )
-def test_log_whose_producer_state_cannot_be_rebuilt_is_not_served(make_bench, position, data, why):
-    bench = make_bench()
+def test_log_whose_producer_state_cannot_be_rebuilt_is_not_served(bench, position, data, why):
     fill(bench)
     snapshot = stop_and_damage_the_snapshot(bench)
     damage(bench, LOG, position, data)
@@ -224,9 +221,8 @@ def test_log_whose_producer_state_cannot_be_rebuilt_is_not_served(make_bench, po
     )
 
 
-def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_served_again(make_bench):
+def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_served_again(bench):
     """What docs/operations.md says of the only replica there is."""
-    bench = make_bench()
     fill(bench)
     snapshot = stop_and_damage_the_snapshot(bench)
     damage(bench, LOG, 43, b"\1")
@@ -235,8 +231,7 @@ def test_without_its_snapshot_a_log_with_a_batch_that_a_checksum_refuses_is_serv
     assert bench.open().logs[bench.partition].log_end_offset == 10
 
 
-def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(make_bench):
-    bench = make_bench()
+def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(bench):
     fill(bench)
     stop_and_damage_the_snapshot(bench)
     bench.disk.kill()
@@ -245,8 +240,7 @@ def test_a_snapshot_alone_that_is_damaged_is_read_back_from_the_log(make_bench):
     assert sorted(each.producer_id for each in found) == list(range(10))
 
 
-def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(make_bench):
-    bench = make_bench()
+def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(bench):
     fill(bench)
     bench.store.close_plan(3).run(bench.disk)
     damage(bench, LOG, 43, b"\1")
@@ -256,10 +250,9 @@ def test_a_damaged_log_whose_snapshot_is_good_is_served_as_before(make_bench):
     assert sorted(each.producer_id for each in found) == list(range(10))
 
 
-def test_producers_of_a_truncated_log_count_as_active_from_then_on(make_bench):
+def test_producers_of_a_truncated_log_count_as_active_from_then_on(bench):
     """They counted as idle since the log's last flush, and the next check for idle producers forgot them."""
     day_ms = 86_400_000
-    bench = make_bench()
     for epoch in (0, 1, 2):
         bench.append(producer_id=7, producer_epoch=epoch, sequence=0, now_ms=9 * day_ms)
     bench.log.truncate_to(2, 9 * day_ms)

@@ -172,8 +172,7 @@ def test_a_marker_is_what_kafka_writes():
     assert read_marker(batch) == EndTransactionMarker(True, 7)
 
 
-def test_the_first_unstable_offset_waits_for_the_markers_commit(make_bench):
-    bench = make_bench()
+def test_the_first_unstable_offset_waits_for_the_markers_commit(bench):
     write(bench, 1, 0)
     write(bench, 2, 0)
     producers = bench.log.producers
@@ -185,8 +184,7 @@ def test_the_first_unstable_offset_waits_for_the_markers_commit(make_bench):
     assert producers.first_unstable_offset(4) is None
 
 
-def test_records_outside_of_an_open_transaction_are_refused(make_bench):
-    bench = make_bench()
+def test_records_outside_of_an_open_transaction_are_refused(bench):
     write(bench, 1, 0)
     with pytest.raises(PeerError) as refused:
         write(bench, 1, 1, transactional=False)
@@ -206,9 +204,8 @@ def test_records_outside_of_an_open_transaction_are_refused(make_bench):
     ],
 )
 def test_batch_outside_of_an_open_transaction_is_checked_for_its_epoch_and_sequence_first(
-    make_bench: Any, epoch: int, sequence: int, code: ErrorCode
+    bench, epoch: int, sequence: int, code: ErrorCode
 ) -> None:
-    bench = make_bench()
     write(bench, 1, 0, epoch=1)
     with pytest.raises(PeerError) as refused:
         write(bench, 1, sequence, epoch=epoch, transactional=False)
@@ -217,11 +214,8 @@ def test_batch_outside_of_an_open_transaction_is_checked_for_its_epoch_and_seque
 
 @pytest.mark.parametrize("is_next_begun", [False, True])
 @pytest.mark.parametrize("commit", [False, True])
-def test_sequence_of_an_earlier_transaction_is_refused_and_of_the_open_one_a_duplicate(
-    make_bench, commit, is_next_begun
-):
+def test_sequence_of_an_earlier_transaction_is_refused_and_of_the_open_one_a_duplicate(bench, commit, is_next_begun):
     """librdkafka uses the sequence of an aborted record again that it does not know to be in the log."""
-    bench = make_bench()
     write(bench, 1, 0)
     write(bench, 1, 1)
     again = {
@@ -243,8 +237,7 @@ def test_sequence_of_an_earlier_transaction_is_refused_and_of_the_open_one_a_dup
         assert refused.value.error_code is ErrorCode.unknown_producer_id
 
 
-def test_a_marker_with_a_higher_epoch_begins_a_new_sequence(make_bench):
-    bench = make_bench()
+def test_a_marker_with_a_higher_epoch_begins_a_new_sequence(bench):
     write(bench, 1, 0)
     end(bench, 1, commit=True, epoch=1)
     for epoch, sequence, code in (
@@ -267,8 +260,7 @@ def test_a_marker_with_a_higher_epoch_begins_a_new_sequence(make_bench):
         (3, 4, 2, ErrorCode.transaction_coordinator_fenced),
     ],
 )
-def test_zombies_write_no_markers(make_bench, epoch, coordinator_epoch, version, code):
-    bench = make_bench()
+def test_zombies_write_no_markers(bench, epoch, coordinator_epoch, version, code):
     write(bench, 1, 0, epoch=2)
     end(bench, 1, commit=True, epoch=2, coordinator_epoch=5)
     write(bench, 1, 1, epoch=2)
@@ -281,8 +273,7 @@ def test_zombies_write_no_markers(make_bench, epoch, coordinator_epoch, version,
     assert refused.value.error_code == code
 
 
-def test_a_repeated_marker_of_version_2_is_let_pass(make_bench):
-    bench = make_bench()
+def test_a_repeated_marker_of_version_2_is_let_pass(bench):
     write(bench, 1, 0)
     end(bench, 1, commit=True, epoch=1)
     bench.log.producers.check_marker(1, 1, 0, 2)
@@ -290,8 +281,7 @@ def test_a_repeated_marker_of_version_2_is_let_pass(make_bench):
     assert bench.log.producers.first_unstable_offset(3) is None
 
 
-def test_producers_with_an_open_transaction_are_never_forgotten(make_bench):
-    bench = make_bench()
+def test_producers_with_an_open_transaction_are_never_forgotten(bench):
     write(bench, 1, 0)
     write(bench, 2, 0)
     end(bench, 2, commit=True)
@@ -321,8 +311,7 @@ def test_a_transaction_index_that_cannot_be_is_built_again(make_bench):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_transaction_index_of_zeros_is_built_again(make_bench, clean):
-    bench = make_bench()
+def test_transaction_index_of_zeros_is_built_again(bench, clean):
     write(bench, 1, 0)
     end(bench, 1, commit=False)
     bench.log.roll(0)
@@ -353,8 +342,7 @@ def test_an_index_holds_what_kafka_writes():
     assert not TransactionIndex(13, index.count).load(bytes(index.entries))
 
 
-def test_fetch_reads_no_more_of_an_index_than_the_aborted_transactions_that_it_names(make_bench, monkeypatch):
-    bench = make_bench()
+def test_fetch_reads_no_more_of_an_index_than_the_aborted_transactions_that_it_names(bench, monkeypatch):
     for sequence in range(50):
         write(bench, 1, sequence)
         end(bench, 1, commit=False)
@@ -380,8 +368,7 @@ def test_a_roll_after_the_aborted_transactions_were_truncated_removes_no_file(ma
 
 
 @pytest.mark.parametrize("kills", [1, 2])
-def test_aborted_transactions_of_a_segment_that_was_emptied_before_a_kill_are_not_believed_later(make_bench, kills):
-    bench = make_bench()
+def test_aborted_transactions_of_a_segment_that_was_emptied_before_a_kill_are_not_believed_later(bench, kills):
     write(bench, 1, 0)
     bench.log.roll(0)
     first = write(bench, 1, 1)
@@ -490,12 +477,7 @@ def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_tr
 
 
 @pytest.mark.parametrize("marker_epoch", [0, 1])
-def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(
-    make_bench: Any, marker_epoch: int
-) -> None:
-    # ProducerAppendInfo.appendEndTxnMarker; with KIP-890 the marker begins the next epoch
-    bench = make_bench()
-
+def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(bench, marker_epoch: int) -> None:
     def timestamps() -> list[int]:
         return [each.last_timestamp for each in bench.log.producers.describe()]
 

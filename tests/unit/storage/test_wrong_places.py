@@ -30,8 +30,7 @@ def after_a_kill(bench):
 
 
 @pytest.fixture
-def replicated(make_bench):
-    bench = make_bench()
+def replicated(bench):
     bench.store = after_a_kill(bench)
     bench.log = bench.store.logs[bench.partition]
     return bench
@@ -79,8 +78,7 @@ def test_incomplete_write_has_the_next_offset(build):
 
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("other", [0, 5])
-def test_a_read_gives_no_batch_that_stands_where_another_is(make_bench, other, cached):
-    bench = make_bench()
+def test_a_read_gives_no_batch_that_stands_where_another_is(bench, other, cached):
     size = fill(bench)
     damage(bench, 3 * size, bench.disk.peek(FIRST, other * size)[:size])
     bench.log.positions.clear()
@@ -120,8 +118,7 @@ def test_an_index_that_says_what_is_not_so_is_not_believed(make_bench, at):
         assert int.from_bytes(data[:8], "big") == offset
 
 
-def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
-    bench = make_bench()
+def test_a_log_is_not_cut_by_a_wrong_offset(bench):
     size = fill(bench)
     damage(bench, 4 * size, (1).to_bytes(8, "big"))
     bench.log.positions.clear()
@@ -130,9 +127,8 @@ def test_a_log_is_not_cut_by_a_wrong_offset(make_bench):
     assert bench.log.log_end_offset == 6
 
 
-def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(make_bench):
+def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(bench):
     """Something else stands over its last offset delta, and all behind it would go."""
-    bench = make_bench()
     size = fill(bench)
     damage(bench, 2 * size + 23, b"\0\0\1\0")
     with pytest.raises(DamagedLog, match="offset 5: it cannot be truncated there"):
@@ -143,8 +139,7 @@ def test_a_log_is_not_cut_by_a_batch_that_only_says_that_it_holds_the_offset(mak
 
 
 @pytest.mark.parametrize("left", [1, 26, 27, 60])
-def test_log_whose_file_was_cut_inside_a_header_is_not_truncated_there(make_bench, left):
-    bench = make_bench()
+def test_log_whose_file_was_cut_inside_a_header_is_not_truncated_there(bench, left):
     size = fill(bench)
     bench.disk.open(bench.log.active.path(".log")).truncate(5 * size + left)
     with pytest.raises(DamagedLog, match="offset 5: it cannot be truncated there"):
@@ -177,8 +172,7 @@ def test_compacted_log_is_not_truncated_where_other_bytes_resemble_a_gap(make_be
     assert (bench.log.log_end_offset, bench.log.size_bytes) == (6, 6 * size)
 
 
-def test_a_follower_takes_no_epoch_that_its_leader_does_not_have(make_bench, build):
-    bench = make_bench()
+def test_a_follower_takes_no_epoch_that_its_leader_does_not_have(bench, build):
     bench.log.append_as_follower(build([b"a"], epoch=3), 0, 3)
     for bad in (4, 259, -(2**31)):
         with pytest.raises(ProtocolViolation, match="leader epoch"):
@@ -186,8 +180,7 @@ def test_a_follower_takes_no_epoch_that_its_leader_does_not_have(make_bench, bui
     assert (bench.log.log_end_offset, bench.log.epochs.entries) == (1, [(3, 0)])
 
 
-def test_a_follower_says_so_when_no_batch_is_whole(make_bench, build):
-    bench = make_bench()
+def test_a_follower_says_so_when_no_batch_is_whole(bench, build):
     batch = bytearray(build([b"a" * 80]))
     batch[9] ^= 1
     with pytest.raises(ProtocolViolation, match="without a complete batch"):
@@ -210,9 +203,8 @@ def test_compaction_does_not_take_a_batch_for_one_that_belongs_there(make_bench)
 
 
 @pytest.mark.parametrize("batches", [3, 4, 6])
-def test_a_read_ends_before_an_earlier_batch_in_the_wrong_place(make_bench, batches):
+def test_a_read_ends_before_an_earlier_batch_in_the_wrong_place(bench, batches):
     """The end of a read decides which aborted transactions a consumer is told of."""
-    bench = make_bench()
     size = fill(bench, 10)
     damage(bench, 5 * size, bench.disk.peek(FIRST, size)[:size])
     data = finished(bench.log.read(3, batches * size, 10, at_least_one=True))
