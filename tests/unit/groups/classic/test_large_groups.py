@@ -89,8 +89,7 @@ def test_session_expiry_is_checked_at_intervals_whatever_the_number_of_members()
     assert looked_at < 2_000 * 200, "2,000 members were gone through for each of them"
 
 
-def test_unused_member_ids_are_removed_oldest_first():
-    rig = Rig()
+def test_unused_member_ids_are_removed_oldest_first(rig):
     oldest = rig.join(twice=True)["member_id"]
     ids = [rig.join(twice=True)["member_id"] for _ in range(GROUP_PENDING_MEMBERS_MAX)]
     assert len(rig.group.pending) == GROUP_PENDING_MEMBERS_MAX
@@ -111,9 +110,8 @@ def test_empty_group_refuses_no_member_because_of_member_ids_that_were_never_use
     assert list(rig.group.members) == [second["member_id"]]
 
 
-def test_a_full_group_is_not_held_up_by_whom_it_sends_away():
+def test_a_full_group_is_not_held_up_by_whom_it_sends_away(rig):
     """Its limit was lowered: of those who join anew, the last is sent away, and then all that may are there."""
-    rig = Rig()
     held = rig.stable(3)
     rig.group.settings = rig.settings.__class__(initial_rebalance_delay_ms=0, max_size=2)
     again = [rig.join(each["member_id"]) for each in held]
@@ -123,8 +121,7 @@ def test_a_full_group_is_not_held_up_by_whom_it_sends_away():
 
 
 @pytest.mark.parametrize("size", [1, 100])
-def test_members_say_so_much_and_no_more(size):
-    rig = Rig()
+def test_members_say_so_much_and_no_more(rig, size):
     rig.settings = rig.group.settings
     piece = GROUP_METADATA_BYTES_MAX // size - bytes_of((("", b""),))
     held = [rig.join(protocols=(("r", b"x" * (piece - 1)),), instance=f"i{number}") for number in range(size)]
@@ -135,25 +132,22 @@ def test_members_say_so_much_and_no_more(size):
     assert same.error != ErrorCode.group_max_size_reached, "what it said before counts no more"
 
 
-def test_protocols_without_names_and_metadata_count_for_the_bound_of_a_group_too():
+def test_protocols_without_names_and_metadata_count_for_the_bound_of_a_group_too(rig):
     """12,000 of them are a request of 40 KB, and three objects each."""
-    rig = Rig()
     protocols = (("r", b""), *((("", b""),) * 12_000))
     refused = [rig.join(protocols=protocols).error for _ in range(50) if rig.group.said_bytes >= 0]
     assert refused[-1] == ErrorCode.group_max_size_reached
     assert len(rig.group.members) < 40
 
 
-def test_leave_with_an_unused_member_id_starts_no_rebalance():
-    rig = Rig()
+def test_leave_with_an_unused_member_id_starts_no_rebalance(rig):
     rig.stable(2)
     pending = rig.join(twice=True)["member_id"]
     assert rig.leave(pending) == NONE
     assert rig.group.state is ClassicState.STABLE
 
 
-def test_giving_back_an_id_ends_the_wait_for_it():
-    rig = Rig()
+def test_giving_back_an_id_ends_the_wait_for_it(rig):
     (held,) = rig.stable(1)
     pending = rig.join(twice=True)["member_id"]
     again = rig.join(held["member_id"])

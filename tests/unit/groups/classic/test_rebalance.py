@@ -14,8 +14,7 @@ def state(rig: Rig) -> str:
 # --------------------------------------------------------------------------------------------------------- coming in
 
 
-def test_a_lone_member_leads_and_gets_what_it_assigned() -> None:
-    rig = Rig()
+def test_a_lone_member_leads_and_gets_what_it_assigned(rig) -> None:
     joined = rig.join()
     assert joined["generation_id"] == 1
     assert joined["leader"] == joined["member_id"] == "c-1"
@@ -27,8 +26,7 @@ def test_a_lone_member_leads_and_gets_what_it_assigned() -> None:
     assert state(rig) == "Stable"
 
 
-def test_a_new_member_is_first_only_given_an_id() -> None:
-    rig = Rig()
+def test_a_new_member_is_first_only_given_an_id(rig) -> None:
     asked = rig.join(twice=True)
     assert asked.error == ErrorCode.member_id_required
     assert state(rig) == "Empty"
@@ -38,8 +36,7 @@ def test_a_new_member_is_first_only_given_an_id() -> None:
     assert not rig.group.pending
 
 
-def test_an_id_that_is_not_used_is_forgotten_after_the_session() -> None:
-    rig = Rig()
+def test_an_id_that_is_not_used_is_forgotten_after_the_session(rig) -> None:
     asked = rig.join(twice=True, session_ms=6_000)
     rig.wait(5_999)
     assert rig.group.pending
@@ -48,16 +45,14 @@ def test_an_id_that_is_not_used_is_forgotten_after_the_session() -> None:
     assert rig.join(asked["member_id"], twice=True).error == ErrorCode.unknown_member_id
 
 
-def test_only_the_leader_receives_the_list_of_members() -> None:
-    rig = Rig()
+def test_only_the_leader_receives_the_list_of_members(rig) -> None:
     first, second = rig.stable(2)
     assert len(first["members"]) == 2
     assert second["members"] == []
     assert first["generation_id"] == second["generation_id"]
 
 
-def test_rebalance_ends_when_the_last_member_has_rejoined() -> None:
-    rig = Rig()
+def test_rebalance_ends_when_the_last_member_has_rejoined(rig) -> None:
     first, second = rig.stable(2)
     third = rig.join()
     assert third.fields is None
@@ -89,8 +84,7 @@ def test_first_rebalance_does_not_wait_longer_when_no_member_joins() -> None:
     assert first["generation_id"] == 1
 
 
-def test_no_common_strategy_is_inconsistent() -> None:
-    rig = Rig()
+def test_no_common_strategy_is_inconsistent(rig) -> None:
     rig.stable()
     assert rig.join(protocols=(("sticky", b""),)).error == ErrorCode.inconsistent_group_protocol
     assert rig.join(kind="connect").error == ErrorCode.inconsistent_group_protocol
@@ -121,8 +115,7 @@ def test_full_group_accepts_no_more_members() -> None:
 # ------------------------------------------------------------------------------------------------------- those that go
 
 
-def test_silent_member_is_removed_after_its_session_timeout() -> None:
-    rig = Rig()
+def test_silent_member_is_removed_after_its_session_timeout(rig) -> None:
     first, second = rig.stable(2, session_ms=10_000)
     rig.wait(9_000)
     assert rig.heartbeat(first["member_id"], first["generation_id"]) == NONE
@@ -136,9 +129,8 @@ def test_silent_member_is_removed_after_its_session_timeout() -> None:
 
 @pytest.mark.parametrize("request_waits_for", ["assignment", "joins"])
 def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_same_step(
-    request_waits_for: str,
+    rig, request_waits_for: str
 ) -> None:
-    rig = Rig()
     first, second = rig.stable(2, session_ms=10_000)
     if request_waits_for == "assignment":
         second = rig.join(second["member_id"], protocols=(("range", b"changed"),))
@@ -152,8 +144,7 @@ def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_s
     assert list(rig.group.members) == [second["member_id"]]
 
 
-def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance() -> None:
-    rig = Rig()
+def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance(rig) -> None:
     first, second = rig.stable(2, rebalance_ms=4_000, session_ms=10_000)
     third = rig.join(rebalance_ms=4_000)
     again = rig.join(first["member_id"], rebalance_ms=4_000)
@@ -174,8 +165,7 @@ def test_member_that_does_not_request_its_assignment_is_removed() -> None:
     assert rig.sync(second).error == ErrorCode.unknown_member_id
 
 
-def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_written() -> None:
-    rig = Rig()
+def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_written(rig) -> None:
     (only,) = rig.stable()
     assert rig.leave(only["member_id"]) == NONE
     assert state(rig) == "Empty"
@@ -183,15 +173,13 @@ def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_writte
     assert rig.reload().group.generation == only["generation_id"] + 1
 
 
-def test_leaving_twice_is_unknown() -> None:
-    rig = Rig()
+def test_leaving_twice_is_unknown(rig) -> None:
     (only,) = rig.stable()
     rig.leave(only["member_id"])
     assert rig.leave(only["member_id"]) == ErrorCode.unknown_member_id
 
 
-def test_a_member_that_waits_for_the_others_is_not_silent() -> None:
-    rig = Rig()
+def test_a_member_that_waits_for_the_others_is_not_silent(rig) -> None:
     first, _second = rig.stable(2, session_ms=10_000, rebalance_ms=40_000)
     third = rig.join(session_ms=10_000, rebalance_ms=40_000)
     again = rig.join(first["member_id"], session_ms=10_000, rebalance_ms=40_000)
@@ -201,8 +189,7 @@ def test_a_member_that_waits_for_the_others_is_not_silent() -> None:
     assert again.error == third.error == NONE
 
 
-def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member() -> None:
-    rig = Rig()
+def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member(rig) -> None:
     (first,) = rig.stable()
     new = rig.join(twice=False)
     rig.group.ticket_lost(rig.group.members["c-2"], new, rig.now_ms)
@@ -210,8 +197,7 @@ def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member() -> 
     assert rig.join(first["member_id"])["generation_id"] == first["generation_id"] + 1
 
 
-def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come_back() -> None:
-    rig = Rig()
+def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come_back(rig) -> None:
     first, second = rig.stable(2, session_ms=10_000)
     rig.join()
     again = rig.join(first["member_id"])
@@ -224,8 +210,7 @@ def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come
 
 
 @pytest.mark.parametrize("reconnects", [False, True])
-def test_a_new_member_waits_for_the_others_longer_than_its_session(reconnects: bool) -> None:
-    rig = Rig()
+def test_a_new_member_waits_for_the_others_longer_than_its_session(rig, reconnects: bool) -> None:
     (first,) = rig.stable(1, rebalance_ms=300_000, session_ms=10_000)
     told = rig.join(twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
     waiting = rig.join(told["member_id"], twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
@@ -254,8 +239,7 @@ def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once
 # ----------------------------------------------------------------------------------------------------- the assignment
 
 
-def test_no_member_receives_an_assignment_that_is_not_committed() -> None:
-    rig = Rig()
+def test_no_member_receives_an_assignment_that_is_not_committed(rig) -> None:
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -265,8 +249,7 @@ def test_no_member_receives_an_assignment_that_is_not_committed() -> None:
     assert synced["assignment"] == b"x"
 
 
-def test_an_assignment_that_could_not_be_written_begins_another_rebalance() -> None:
-    rig = Rig()
+def test_an_assignment_that_could_not_be_written_begins_another_rebalance(rig) -> None:
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -276,8 +259,7 @@ def test_an_assignment_that_could_not_be_written_begins_another_rebalance() -> N
     assert rig.group.members["c-1"].assignment == b""
 
 
-def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing() -> None:
-    rig = Rig()
+def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing(rig) -> None:
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -288,17 +270,15 @@ def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing() -> None
     assert newcomer.fields is None
 
 
-def test_sync_with_another_strategy_during_a_rebalance_makes_the_member_rejoin() -> None:
+def test_sync_with_another_strategy_during_a_rebalance_makes_the_member_rejoin(rig) -> None:
     """The error of another strategy ends a Java client, and a group that reverts to the classic protocol may change it."""
-    rig = Rig()
     (joined,) = rig.stable()
     rig.join()
     assert rig.sync(joined, protocol="roundrobin").error == ErrorCode.rebalance_in_progress
 
 
-def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two() -> None:
+def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two(rig) -> None:
     """The leader lost its connection, and rejoined before the first one was committed."""
-    rig = Rig()
     joined = rig.join()
     rig.holds_writes = True
     rig.sync(joined, {"c-1": b"x"})
@@ -308,8 +288,7 @@ def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two(
     assert synced["assignment"] == b"y" == rig.reload().group.members["c-1"].assignment
 
 
-def test_a_sync_of_another_generation_or_strategy_is_refused() -> None:
-    rig = Rig()
+def test_a_sync_of_another_generation_or_strategy_is_refused(rig) -> None:
     joined = rig.join()
     assert rig.sync(joined, generation=7).error == ErrorCode.illegal_generation
     assert rig.sync(joined, protocol="roundrobin").error == ErrorCode.inconsistent_group_protocol
@@ -318,14 +297,12 @@ def test_a_sync_of_another_generation_or_strategy_is_refused() -> None:
     assert rig.sync(joined, {"c-1": b"y"}, protocol=None, protocol_type=None)["assignment"] == b"y"
 
 
-def test_member_that_syncs_late_receives_the_current_assignment() -> None:
-    rig = Rig()
+def test_member_that_syncs_late_receives_the_current_assignment(rig) -> None:
     first, _second = rig.stable(2)
     assert rig.sync(first)["assignment"] == first["member_id"].encode()
 
 
-def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance() -> None:
-    rig = Rig()
+def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance(rig) -> None:
     first, second = rig.stable(2)
     again = rig.join(second["member_id"])
     assert again["generation_id"] == second["generation_id"]
@@ -334,15 +311,13 @@ def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance()
     assert state(rig) == "PreparingRebalance"
 
 
-def test_member_that_rejoins_with_other_metadata_starts_a_rebalance() -> None:
-    rig = Rig()
+def test_member_that_rejoins_with_other_metadata_starts_a_rebalance(rig) -> None:
     _first, second = rig.stable(2)
     rig.join(second["member_id"], protocols=(("range", b"other"), ("roundrobin", b"rr")))
     assert state(rig) == "PreparingRebalance"
 
 
-def test_stale_heartbeat_returns_an_error() -> None:
-    rig = Rig()
+def test_stale_heartbeat_returns_an_error(rig) -> None:
     (only,) = rig.stable()
     assert rig.heartbeat(only["member_id"], 0) == ErrorCode.illegal_generation
     assert rig.heartbeat("who", 1) == ErrorCode.unknown_member_id
@@ -351,8 +326,7 @@ def test_stale_heartbeat_returns_an_error() -> None:
 # ---------------------------------------------------------------------------------------------------- static members
 
 
-def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance() -> None:
-    rig = Rig()
+def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance(rig) -> None:
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i")
     assert back["generation_id"] == first["generation_id"]
@@ -364,8 +338,7 @@ def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance() ->
     assert list(rig.reload().group.members) == [back["member_id"]]
 
 
-def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_leads() -> None:
-    rig = Rig()
+def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_leads(rig) -> None:
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i", skips=False)
     assert back["leader"] == first["member_id"]
@@ -383,8 +356,7 @@ def test_a_static_member_that_comes_back_wanting_something_else_begins_a_rebalan
     assert back["generation_id"] == 2
 
 
-def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends() -> None:
-    rig = Rig()
+def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends(rig) -> None:
     first = rig.stable(instance="i", session_ms=30_000, rebalance_ms=5_000)[0]
     newcomer = rig.join(rebalance_ms=5_000, session_ms=30_000)
     rig.wait(5_000)
@@ -395,8 +367,7 @@ def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends()
     assert first["member_id"] not in rig.group.members
 
 
-def test_a_static_members_id_that_could_not_be_written_is_taken_back() -> None:
-    rig = Rig()
+def test_a_static_members_id_that_could_not_be_written_is_taken_back(rig) -> None:
     (first,) = rig.stable(instance="i")
     rig.holds_writes = True
     back = rig.join(instance="i")
@@ -405,8 +376,7 @@ def test_a_static_members_id_that_could_not_be_written_is_taken_back() -> None:
     assert rig.heartbeat(first["member_id"], 1, "i") == NONE
 
 
-def test_an_administrator_takes_a_static_member_out_by_its_instance_id() -> None:
-    rig = Rig()
+def test_an_administrator_takes_a_static_member_out_by_its_instance_id(rig) -> None:
     (first,) = rig.stable(instance="i")
     assert rig.leave("", "nobody") == ErrorCode.unknown_member_id
     assert rig.leave("wrong", "i") == ErrorCode.fenced_instance_id
@@ -414,17 +384,15 @@ def test_an_administrator_takes_a_static_member_out_by_its_instance_id() -> None
     assert first["member_id"] not in rig.group.members
 
 
-def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member_id() -> None:
+def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member_id(rig) -> None:
     """As GroupMetadataManager.removeMemberAndUpdateClassicGroup."""
-    rig = Rig()
     rig.stable()
     waiting = rig.join(instance="i")
     assert rig.leave("", "i") == NONE
     assert (waiting.error, waiting["member_id"]) == (ErrorCode.unknown_member_id, "")
 
 
-def test_static_members_that_are_all_away_cause_no_busy_loop() -> None:
-    rig = Rig()
+def test_static_members_that_are_all_away_cause_no_busy_loop(rig) -> None:
     rig.stable(instance="i", session_ms=30_000, rebalance_ms=0)
     rig.join(
         rig.group.leader_id or "", instance="i", session_ms=30_000, rebalance_ms=0
@@ -435,8 +403,7 @@ def test_static_members_that_are_all_away_cause_no_busy_loop() -> None:
 # ------------------------------------------------------------------------------------------------------ another day
 
 
-def test_another_coordinator_knows_the_group_and_no_member_joins_again() -> None:
-    rig = Rig()
+def test_another_coordinator_knows_the_group_and_no_member_joins_again(rig) -> None:
     first, second = rig.stable(2)
     other = rig.reload()
     for each in (first, second):
@@ -447,8 +414,7 @@ def test_another_coordinator_knows_the_group_and_no_member_joins_again() -> None
     assert other.group.members == {}
 
 
-def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded() -> None:
-    rig = Rig()
+def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded(rig) -> None:
     first, second, third = rig.stable(3)
     rig.settings = ClassicSettings(initial_rebalance_delay_ms=0, max_size=2)
     other = rig.reload()
@@ -459,8 +425,7 @@ def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded() -> No
     assert list(other.group.members) == [each["member_id"] for each in (first, second)]
 
 
-def test_group_that_is_unloaded_answers_every_waiting_member() -> None:
-    rig = Rig()
+def test_group_that_is_unloaded_answers_every_waiting_member(rig) -> None:
     rig.stable()
     newcomer = rig.join()
     rig.group.die(ErrorCode.not_coordinator)
