@@ -173,6 +173,11 @@ class Node:
         self.quorum.propose(StoreRequest(script, arguments), outcomes.append)
         return outcomes
 
+    def append_commands(self, count: int) -> None:
+        for _ in range(count):
+            self.propose("alloc_pid", node_id=1, broker_epoch=0)
+            self.run_jobs()
+
     # requests of others
 
     def vote(self, candidate: int, epoch: int, *, pre_vote: bool = False, **changes: Any) -> list[Any]:
@@ -305,6 +310,12 @@ class Node:
 
     # states
 
+    def start(self) -> Node:
+        """Start, and run the jobs of that; the only voter of a quorum leads it then."""
+        self.quorum.start()
+        self.run_jobs()
+        return self
+
     def follow(self, leader: int, epoch: int) -> None:
         """Follow a leader that begins its epoch."""
         self.quorum.start()
@@ -371,3 +382,10 @@ def log_bytes(*epochs: int, start: int = 0) -> bytes:
 @pytest.fixture
 def node() -> Node:
     return Node()
+
+
+@pytest.fixture
+def leader() -> Node:
+    node = Node()
+    node.become_leader(2, 3)
+    return node

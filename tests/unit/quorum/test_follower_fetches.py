@@ -1,17 +1,8 @@
 """Fetches as the leader answers them."""
 
-import pytest
-
 from tests.unit.quorum.conftest import Node, directory_id, log_bytes, partition_of, voter, voter_set
 from yak.errors import ErrorCode
 from yak.protocol.versions import FETCH
-
-
-@pytest.fixture
-def leader() -> Node:
-    node = Node()
-    node.become_leader(2, 3)
-    return node
 
 
 def test_fetch_returns_the_batches_from_its_offset(leader):
@@ -36,8 +27,7 @@ def test_fetch_that_waits_is_answered_empty_in_time(leader):
 
 
 def test_fetch_that_waits_learns_a_new_high_watermark(leader):
-    leader.propose("alloc_pid", node_id=1, broker_epoch=0)
-    leader.run_jobs()
+    leader.append_commands(1)
     answers = leader.fetch_all(2)
     leader.fetch_all(3, max_wait=0)
     end = leader.quorum.log.end_offset
@@ -98,12 +88,8 @@ def test_diverging_fetch_acknowledges_no_record():
 
 
 def test_fetch_of_a_replica_behind_the_log_start_returns_the_snapshot_id():
-    node = Node(voters=voter_set(1), snapshot_bytes=300)
-    node.quorum.start()
-    node.run_jobs()
-    for _ in range(8):
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+    node = Node(voters=voter_set(1), snapshot_bytes=300).start()
+    node.append_commands(8)
     assert node.quorum.log.start_offset > 0
     answer = partition_of(node.fetch(2, 0, -1)[0])
     assert (answer.snapshot_id.end_offset, answer.snapshot_id.epoch) == node.quorum.log.snapshot_id

@@ -17,12 +17,8 @@ from yak.sim.seeded_random import SeededRandom
 
 def leader_with_snapshot(commands: int = 8) -> Node:
     """A quorum of one, whose log begins behind offset 0."""
-    node = Node(2, voters=voter_set(2), snapshot_bytes=300)
-    node.quorum.start()
-    node.run_jobs()
-    for _ in range(commands):
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+    node = Node(2, voters=voter_set(2), snapshot_bytes=300).start()
+    node.append_commands(commands)
     return node
 
 
@@ -32,9 +28,16 @@ def follower_of(leader: Node) -> Node:
     return node
 
 
-def named(leader: Node) -> dict:
+def name_snapshot(node: Node, leader: Node) -> None:
+    """Answer a fetch of the node as the leader, with the id of its snapshot."""
     end_offset, epoch = leader.quorum.log.snapshot_id
-    return {"snapshot_id": {"end_offset": end_offset, "epoch": epoch}}
+    node.send_records(node.take(FETCH)[0], snapshot_id={"end_offset": end_offset, "epoch": epoch})
+
+
+def send_snapshot(node: Node, leader: Node, data: bytes | None = None) -> None:
+    """Likewise, and answer the fetch of the snapshot that follows."""
+    name_snapshot(node, leader)
+    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], data or leader.quorum.log.snapshot)
 
 
 def fetch_snapshot(
@@ -70,8 +73,7 @@ def test_restart_begins_with_the_snapshot_and_replays_the_rest():
     node.disk.crash(SeededRandom(5))
     again = Node(2, voters=voter_set(2), disk=node.disk)
     assert again.quorum.applied_offset == again.quorum.log.snapshot_id.end_offset > 0
-    again.quorum.start()
-    again.run_jobs()
+    again.start()
     assert again.quorum.applied_offset > end
     assert again.quorum.machine.state.cluster["cluster_id"] == "c"
 
@@ -81,12 +83,9 @@ def test_snapshot_without_room_for_another_segment_counts_and_the_log_is_trimmed
     log, before = node.quorum.log, node.quorum.log.snapshot_id
     node.disk.fail_next("open", errno.ENOSPC, path_contains=".log")
     while log.snapshot_id == before:
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+        node.append_commands(1)
     assert "quorum-log-not-trimmed" in node.notices
-    for _ in range(16):
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+    node.append_commands(16)
     assert log.start_offset > 0
     again = Node(2, voters=voter_set(2), disk=node.disk)
     assert again.quorum.log.end_offset == log.end_offset
@@ -115,8 +114,7 @@ def test_fetched_snapshot_and_the_log_after_it_are_retained_until_the_follower_s
     first, data = node.quorum.log.snapshot_id, node.quorum.log.snapshot
     found = bytes(fetch_snapshot(node, 0, 100).unaligned_records)
     for _ in range(60):
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+        node.append_commands(1)
         if len(found) < len(data):
             piece = fetch_snapshot(node, len(found), 100, first.end_offset, first.epoch)
             assert (piece.error_code, piece.size) == (ErrorCode.none, len(data))
@@ -127,9 +125,7 @@ def test_fetched_snapshot_and_the_log_after_it_are_retained_until_the_follower_s
     assert (answer.snapshot_id.end_offset, answer.diverging_epoch.end_offset) == (-1, -1), "it fetches on from there"
     assert answer.records
     node.advance(31_000)
-    for _ in range(20):
-        node.propose("alloc_pid", node_id=1, broker_epoch=0)
-        node.run_jobs()
+    node.append_commands(20)
     assert fetch_snapshot(node, 0, 100, first.end_offset, first.epoch).error_code == ErrorCode.snapshot_not_found
     assert node.quorum.log.start_offset > first.end_offset
 
@@ -137,8 +133,7 @@ def test_fetched_snapshot_and_the_log_after_it_are_retained_until_the_follower_s
 def test_follower_installs_the_leaders_snapshot_and_fetches_from_its_end():
     leader = leader_with_snapshot()
     node = follower_of(leader)
-    node.send_records(node.take(FETCH)[0], **named(leader))
-    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+    send_snapshot(node, leader)
     assert node.take(FETCH) == [], "nothing is fetched before the snapshot is durable"
     node.run_jobs()
     end = leader.quorum.log.snapshot_id.end_offset
@@ -153,8 +148,7 @@ def test_snapshot_without_room_for_the_new_log_is_installed_later():
     leader = leader_with_snapshot()
     node = follower_of(leader)
     for is_full in (True, False):
-        node.send_records(node.take(FETCH)[0], **named(leader))
-        node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+        send_snapshot(node, leader)
         if is_full:
             node.disk.fail_next("open", errno.ENOSPC, path_contains=".log")
         node.run_jobs()
@@ -170,8 +164,7 @@ def test_snapshot_without_room_is_logged_once(operation, path):
     leader = leader_with_snapshot()
     node = follower_of(leader)
     for _ in range(5):
-        node.send_records(node.take(FETCH)[0], **named(leader))
-        node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+        send_snapshot(node, leader)
         node.disk.fail_next(operation, errno.ENOSPC, path_contains=path)
         node.collect()
         job = node.waiting.pop()
@@ -187,8 +180,7 @@ def test_snapshot_without_room_is_logged_once(operation, path):
 def test_disk_that_fails_while_a_snapshot_replaces_the_log_ends_the_node():
     leader = leader_with_snapshot()
     node = follower_of(leader)
-    node.send_records(node.take(FETCH)[0], **named(leader))
-    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+    send_snapshot(node, leader)
     node.disk.fail_next("open", errno.EIO, path_contains=".log")
     node.collect()
     job = node.waiting.pop()
@@ -199,8 +191,7 @@ def test_disk_that_fails_while_a_snapshot_replaces_the_log_ends_the_node():
 def test_damaged_snapshot_is_not_installed():
     leader = leader_with_snapshot()
     node = follower_of(leader)
-    node.send_records(node.take(FETCH)[0], **named(leader))
-    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot[:-40])
+    send_snapshot(node, leader, leader.quorum.log.snapshot[:-40])
     node.collect()
     job = node.waiting.pop()
     try:
@@ -215,7 +206,7 @@ def test_damaged_snapshot_is_not_installed():
 def test_follower_whose_snapshot_no_longer_exists_starts_again_with_a_fetch():
     leader = leader_with_snapshot()
     node = follower_of(leader)
-    node.send_records(node.take(FETCH)[0], **named(leader))
+    name_snapshot(node, leader)
     node.take(FETCH_SNAPSHOT)[0].done(None)
     node.advance(150)
     assert len(node.take(FETCH)) == 1
@@ -224,8 +215,7 @@ def test_follower_whose_snapshot_no_longer_exists_starts_again_with_a_fetch():
 def _follower_with_late_install(leader: Node, end_offset: int) -> Node:
     """A follower whose installation takes long: meanwhile it fetches up to `end_offset` from another leader."""
     node = follower_of(leader)
-    node.send_records(node.take(FETCH)[0], **named(leader))
-    node.send_snapshot(node.take(FETCH_SNAPSHOT)[0], leader.quorum.log.snapshot)
+    send_snapshot(node, leader)
     node.collect()
     [install] = node.waiting
     node.waiting.clear()
@@ -240,12 +230,9 @@ def _follower_with_late_install(leader: Node, end_offset: int) -> Node:
 
 def _whole_log(leader: Node) -> list:
     """The leader's entries from offset 0 on, which it has dropped itself: a second node that got the same commands."""
-    other = Node(2, voters=voter_set(2))
-    other.quorum.start()
-    other.run_jobs()
+    other = Node(2, voters=voter_set(2)).start()
     while other.quorum.log.end_offset < leader.quorum.log.end_offset:
-        other.propose("alloc_pid", node_id=1, broker_epoch=0)
-        other.run_jobs()
+        other.append_commands(1)
     return other.quorum.log.entries(0, other.quorum.log.end_offset)
 
 

@@ -46,9 +46,7 @@ def register(node: Node, node_id: int = 1, boot_id: str = "", **more: object) ->
 
 
 def test_only_voter_elects_itself_and_creates_the_cluster():
-    node = Node(voters=voter_set(1))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1)).start()
     assert node.quorum.is_ready_leader
     assert node.quorum.machine.state.cluster["cluster_id"] == "c"
     assert node.quorum.high_watermark == node.quorum.log.end_offset
@@ -158,8 +156,7 @@ def test_newer_epoch_in_a_vote_deposes_the_leader(node):
 
 
 def test_vote_answer_waits_until_the_vote_is_durable(node):
-    node.quorum.start()
-    node.run_jobs()
+    node.start()
     answers = node.vote(2, 1)
     assert answers == []
     node.run_jobs()
@@ -479,9 +476,7 @@ def test_request_before_the_leader_is_ready_waits(node):
 
 
 def test_heartbeat_that_is_a_command_counts_among_the_soft_facts():
-    node = Node(voters=voter_set(1))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1)).start()
 
     def call(script: str, **more: object) -> dict:
         outcomes = node.propose(script, node_id=1, broker_epoch=2, controller_epoch=1, **more)
@@ -502,9 +497,7 @@ def test_heartbeat_that_is_a_command_counts_among_the_soft_facts():
 
 
 def test_metadata_on_the_disk_of_an_incarnation_count_until_a_later_one_reports_its_own():
-    node = Node(voters=voter_set(1))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1)).start()
     register(node)
     node.run_jobs()
     node.propose("heartbeat", node_id=1, broker_epoch=2, controller_epoch=0, persisted=7)
@@ -517,9 +510,7 @@ def test_metadata_on_the_disk_of_an_incarnation_count_until_a_later_one_reports_
 
 def test_restarted_leader_knows_what_a_broker_had_on_its_disk_though_no_request_followed_the_report():
     """All machines lose power in a quiet time, and one disk its end: the new log of a topic must not count as in sync."""
-    node = Node(voters=voter_set(1))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1)).start()
     register(node)
     node.run_jobs()
     node.propose("heartbeat", node_id=1, broker_epoch=2, controller_epoch=0, persisted=7)
@@ -528,9 +519,7 @@ def test_restarted_leader_knows_what_a_broker_had_on_its_disk_though_no_request_
     end_offset = node.quorum.log.end_offset
     node.advance(3_000)
     assert node.quorum.log.end_offset == end_offset, "a quiet quorum appends nothing"
-    again = Node(voters=voter_set(1), disk=node.disk)
-    again.quorum.start()
-    again.run_jobs()
+    again = Node(voters=voter_set(1), disk=node.disk).start()
     outcomes = register(again, boot_id="older disk", persisted=6)
     again.run_jobs()
     assert outcomes[0].value["lossy"]
@@ -541,11 +530,8 @@ def test_times_of_a_leader_whose_clock_is_behind_continue_and_advance():
     """They stood still: a broker fenced on suspicion then counted for as long as one fenced just now."""
     node = Node(voters=voter_set(1))
     node.clock.now_ms += 3_600_000
-    node.quorum.start()
-    node.run_jobs()
-    again = Node(voters=voter_set(1), disk=node.disk)
-    again.quorum.start()
-    again.run_jobs()
+    node.start()
+    again = Node(voters=voter_set(1), disk=node.disk).start()
     log = again.quorum.machine.state.log
     assert log[-1].timestamp_ms == node.clock.now_ms
     for node_id in (1, 2):

@@ -9,13 +9,6 @@ from yak.quorum.quorum import Role
 from yak.quorum.transport import END_QUORUM_EPOCH, UPDATE_RAFT_VOTER, VOTE
 
 
-@pytest.fixture
-def leader() -> Node:
-    node = Node()
-    node.become_leader(2, 3)
-    return node
-
-
 def update(node: Node, node_id: int, port: int, **changes: object) -> list:
     fields = {
         "cluster_id": CLUSTER_ID,
@@ -133,9 +126,7 @@ def test_voter_with_another_directory_is_not_removed(leader):
 
 
 def test_last_voter_is_not_removed():
-    node = Node(voters=voter_set(1))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1)).start()
     assert node.remove(1)[0].error_code == ErrorCode.invalid_request
 
 
@@ -207,9 +198,7 @@ def test_voter_reports_its_directory_once_in_an_epoch():
 
 
 def test_leader_reports_its_directory_to_itself():
-    node = Node(voters=voter_set(1, known=False))
-    node.quorum.start()
-    node.run_jobs()
+    node = Node(voters=voter_set(1, known=False)).start()
     assert node.quorum.committed_voters.get(1) == voter(1)
 
 
