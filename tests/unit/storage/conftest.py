@@ -95,6 +95,12 @@ def build_batch(
     return struct.pack(">qiibI", base_offset, len(rest) + 9, epoch, 2, crc32c.crc32c(rest)) + rest
 
 
+def append_batch(log: Log, values: list[Any] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
+    """Append one batch of these values; returns its offset."""
+    batch = build_batch(values or [b"x" * 20], **fields)
+    return log.append(read_header(batch), batch, epoch, now_ms)
+
+
 def finished(read: Buffer | PendingRead) -> Buffer:
     """What a read returns, after the job of one that needs the device."""
     return read.take(read.plan.run(read.log.disk)) if isinstance(read, PendingRead) else read
@@ -160,8 +166,7 @@ class Bench:
         )
 
     def append(self, values: list[Any] | None = None, *, epoch: int = 0, now_ms: int = 0, **fields: Any) -> int:
-        batch = build_batch(values or [b"x" * 20], **fields)
-        return self.log.append(read_header(batch), batch, epoch, now_ms)
+        return append_batch(self.log, values, epoch=epoch, now_ms=now_ms, **fields)
 
     def flush(self) -> None:
         plan = self.log.flush_plan()

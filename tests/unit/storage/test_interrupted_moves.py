@@ -4,10 +4,9 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import lower
+from tests.unit.storage.conftest import append_batch, lower
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
-from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.sim.seeded_random import SeededRandom
 from yak.storage.checkpoints import (
@@ -45,14 +44,13 @@ def opened(disk, *directories):
 
 
 @pytest.fixture
-def store(disk, build):
+def store(disk):
     """A store with a log of 5 records in /a that begins at 2, and a sealed copy of it in /b."""
     store = opened(disk)
     log = store.create(PARTITION, TOPIC, LogConfig())
     assert log.directory == "/a"
     for _ in range(5):
-        batch = build([b"x" * 20])
-        log.append(read_header(batch), batch, 3, 0)
+        append_batch(log, epoch=3)
     log.advance_log_start(2)
     log.cleaned_offset = 1
     move_seal(log, FOLDERS, None, 4).run(disk)
@@ -75,17 +73,12 @@ def test_copy_of_a_log_that_has_its_name_is_removed(store):
     assert again.report.leftovers == [FUTURE]
 
 
-def write_on(log, build, count):
-    for _ in range(count):
-        batch = build([b"x" * 20])
-        log.append(read_header(batch), batch, 3, 0)
-
-
-def test_copy_that_one_start_found_void_never_becomes_the_log(store, disk, build):
+def test_copy_that_one_start_found_void_never_becomes_the_log(store, disk):
     """The rename of the log's folder had failed; the next start ended before it removed the copy (seed 2001631)."""
     again = restarted(store)
     log = again.logs[PARTITION]
-    write_on(log, build, 2)
+    for _ in range(2):
+        append_batch(log, epoch=3)
     newer = Folders("/a", "/a/t-0", "/b", "/b/t-0.y-future")
     move_seal(log, newer, None, 7).run(disk)
     again.set_aside(log).run(disk)
@@ -108,12 +101,12 @@ def test_folder_of_another_topic_in_a_directory_that_came_back_does_not_void_the
     assert [each.log_end_offset for each in held if each is not None and each.topic_id == TOPIC] == [5]
 
 
-def test_copy_of_an_earlier_topic_is_not_taken_for_a_newer_one(store, disk, build):
+def test_copy_of_an_earlier_topic_is_not_taken_for_a_newer_one(store, disk):
     """It has the higher leader epoch; each copy becomes the log of its own topic."""
     store.set_aside(store.logs[PARTITION]).run(disk)
     del store.logs[PARTITION]
     log = store.create(PARTITION, uuid.UUID(int=6), LogConfig())
-    write_on(log, build, 1)
+    append_batch(log, epoch=3)
     move_seal(log, Folders(log.directory, log.path, "/c", "/c/t-0.z-future"), None, 1).run(disk)
     store.set_aside(log).run(disk)
     again = restarted(store, "/a", "/b", "/c")
@@ -122,10 +115,11 @@ def test_copy_of_an_earlier_topic_is_not_taken_for_a_newer_one(store, disk, buil
 
 
 @pytest.mark.parametrize("name", ["a", "z"])
-def test_newest_of_two_sealed_copies_becomes_the_log(store, disk, build, name):
+def test_newest_of_two_sealed_copies_becomes_the_log(store, disk, name):
     """The directory of the older copy could not be read when the log was served again."""
     log = store.logs[PARTITION]
-    write_on(log, build, 2)
+    for _ in range(2):
+        append_batch(log, epoch=3)
     move_seal(log, Folders("/a", "/a/t-0", "/b", f"/b/t-0.{name}-future"), None, 7).run(disk)
     store.set_aside(log).run(disk)
     for _ in range(2):

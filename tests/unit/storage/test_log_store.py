@@ -5,11 +5,10 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import checkpoint_plan, end_checkpoint, set_cluster_id, write_checkpoint
+from tests.unit.storage.conftest import append_batch, checkpoint_plan, end_checkpoint, set_cluster_id, write_checkpoint
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
-from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
 from yak.storage.log_creation import CreationRunning
 from yak.storage.log_store import LogStore
@@ -42,11 +41,10 @@ class Node:
         return {path: bytes(content.data) for path, content in self.disk.contents().items()}
 
 
-def log_with_records(store, build, topic_id, high_watermark=None):
+def log_with_records(store, topic_id, high_watermark=None):
     """A new log with two records; with a high watermark, a checkpoint has it."""
     log = store.create(TopicPartition("t", 0), topic_id, CONFIG)
-    batch = build([b"x", b"y"])
-    log.append(read_header(batch), batch, 0, 0)
+    append_batch(log, [b"x", b"y"])
     if high_watermark is not None:
         write_checkpoint(store, {log.topic_partition: high_watermark})
     return log
@@ -281,11 +279,10 @@ def test_log_that_is_dropped_but_retained_is_set_aside_permanently(node):
     assert name in node.disk.names("/data")
 
 
-def test_data_of_another_topic_is_set_aside(node, build):
+def test_data_of_another_topic_is_set_aside(node):
     store = node.open()
     log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
-    batch = build([b"old"])
-    log.append(read_header(batch), batch, 0, 0)
+    append_batch(log, [b"old"])
     other = store.create(TopicPartition("t", 0), uuid.UUID(int=6), CONFIG)
     assert (other.log_end_offset, other.topic_id) == (0, uuid.UUID(int=6))
     (stray,) = [name for name in node.disk.names("/data") if name.endswith("-stray")]
@@ -410,22 +407,18 @@ def test_start_without_the_first_directory_is_refused(node):
     assert node.disk.locks == {}
 
 
-def test_a_failed_close_leaves_no_clean_mark(node, build):
+def test_a_failed_close_leaves_no_clean_mark(node):
     store = node.open()
-    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
-    batch = build([b"x"])
-    log.append(read_header(batch), batch, 0, 0)
+    log_with_records(store, TOPIC)
     node.disk.fail_next("sync", errno.EIO, path_contains=".log")
     with pytest.raises(LogDirectoryFailure):
         store.close_plan(5).run(store.disk)
     assert not node.disk.exists("/data/.kafka_cleanshutdown")
 
 
-def test_high_watermarks_come_back(node, build):
+def test_high_watermarks_come_back(node):
     store = node.open()
-    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
-    batch = build([b"x", b"y"])
-    log.append(read_header(batch), batch, 0, 0)
+    log = log_with_records(store, TOPIC)
     store.close_plan(5, {log.topic_partition: 2}).run(store.disk)
     node.disk.kill()
     seen = []
@@ -434,40 +427,37 @@ def test_high_watermarks_come_back(node, build):
     assert seen == [(1, 1)]
 
 
-def test_checkpoint_of_a_damaged_log_does_not_count_for_the_log_that_is_created_in_its_place(node, build):
+def test_checkpoint_of_a_damaged_log_does_not_count_for_the_log_that_is_created_in_its_place(node):
     """A checkpoint has the offsets of a damaged log too, perhaps for the first time during the job of the creation."""
     store = node.open()
-    damaged = log_with_records(store, build, TOPIC)
+    damaged = log_with_records(store, TOPIC)
     damaged.advance_log_start(2)
     store.make_unavailable(damaged, "damaged")
     creation, _decided = store.creation_plan([(damaged.topic_partition, uuid.UUID(int=8), CONFIG)])
     late = checkpoint_plan(store)
     log = store.adopt_created(creation, creation.run(store.disk))[damaged.topic_partition]
     end_checkpoint(store, late)
-    batch = build([b"new"])
-    log.append(read_header(batch), batch, 0, 0)
+    append_batch(log, [b"new"])
     node.disk.kill()
     found = node.open().logs[damaged.topic_partition]
     assert (found.log_start_offset, found.log_end_offset) == (0, 1)
 
 
 @pytest.mark.parametrize("is_clean", [False, True])
-def test_log_with_a_mark_has_no_high_watermark_of_an_earlier_log_of_its_name(node, build, is_clean):
+def test_log_with_a_mark_has_no_high_watermark_of_an_earlier_log_of_its_name(node, is_clean):
     """A clean stop removes the mark, and writes the log's own high watermark."""
     store = node.open()
-    store.delete(log_with_records(store, build, TOPIC, high_watermark=2)).run(store.disk)
-    log = log_with_records(store, build, uuid.UUID(int=8))
+    store.delete(log_with_records(store, TOPIC, high_watermark=2)).run(store.disk)
+    log = log_with_records(store, uuid.UUID(int=8))
     if is_clean:
         store.close_plan(5, {log.topic_partition: 1}).run(store.disk)
     node.disk.kill()
     assert node.open().high_watermarks == {log.topic_partition: int(is_clean)}
 
 
-def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node, build):
+def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node):
     store = node.open()
-    log = store.create(TopicPartition("t", 0), TOPIC, CONFIG)
-    batch = build([b"x", b"y"])
-    log.append(read_header(batch), batch, 0, 0)
+    log_with_records(store, TOPIC)
     store.close_plan(5).run(store.disk)
     node.disk.kill()
     node.disk.write_file("/data/recovery-point-offset-checkpoint", b"garbage")
@@ -513,7 +503,7 @@ OLD_TOPIC, NEW_TOPIC = uuid.UUID(int=5), uuid.UUID(int=6)
 
 
 @pytest.fixture
-def made_again(node, build):
+def made_again(node):
     """The node whose topic was made again while /a, with the old log, was offline; the new log in /b has a record."""
 
     def make(*directories: str):
@@ -523,8 +513,7 @@ def made_again(node, build):
         store.directory_failed("/a")
         log = store.create(TopicPartition("t", 0), NEW_TOPIC, CONFIG)
         assert log.directory == "/b"
-        batch = build([b"new"])
-        log.append(read_header(batch), batch, 0, 0)
+        append_batch(log, [b"new"])
         return node
 
     return make
@@ -561,12 +550,12 @@ def test_two_folders_of_one_topic_are_refused(node):
 
 
 @pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
-def test_topic_recreated_with_its_directory_offline_has_no_high_watermark_of_the_old(node, build, order):
+def test_topic_recreated_with_its_directory_offline_has_no_high_watermark_of_the_old(node, order):
     node.directories = ("/a", "/b")
     store = node.open()
-    old = log_with_records(store, build, OLD_TOPIC, high_watermark=2)
+    old = log_with_records(store, OLD_TOPIC, high_watermark=2)
     store.directory_failed(old.directory)
-    new = log_with_records(store, build, NEW_TOPIC)
+    new = log_with_records(store, NEW_TOPIC)
     assert new.directory != old.directory
     node.disk.kill()
     assert node.open(directories=order).high_watermarks[new.topic_partition] == 0

@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import lower
+from tests.unit.storage.conftest import append_batch, build_batch, lower
 from yak.config.log_config import LogConfig
 from yak.errors import StartRefused
 from yak.ids import TopicPartition
@@ -23,11 +23,11 @@ def open_store(path):
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_a_restart_finds_everything(tmp_path, build, clean):
+def test_a_restart_finds_everything(tmp_path, clean):
     store = open_store(tmp_path)
     log = store.create(PARTITION, uuid.uuid4(), CONFIG)
     for number in range(100):
-        batch = build([b"x" * 50], timestamps=[number], producer_id=1, producer_epoch=0, sequence=number)
+        batch = build_batch([b"x" * 50], timestamps=[number], producer_id=1, producer_epoch=0, sequence=number)
         log.append(read_header(batch), memoryview(batch), 0, 0)
     bytes_before = log.read(90, 10**6, 100, at_least_one=True)
     if clean:
@@ -45,17 +45,16 @@ def test_a_restart_finds_everything(tmp_path, build, clean):
     log.lower_recovery_point(60)
     lower(again, log)
     log.truncate_to(60)
-    assert log.append(read_header(batch), batch, 1, 0) == 60
+    assert append_batch(log, epoch=1) == 60
     again.delete(log).run(again.disk)
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == []
     again.release()
 
 
-def test_log_without_timestamps_ages_from_its_last_write_over_restarts(tmp_path, build):
+def test_log_without_timestamps_ages_from_its_last_write_over_restarts(tmp_path):
     store = open_store(tmp_path)
     log = store.create(PARTITION, uuid.uuid4(), CONFIG)
-    batch = build([b"x"], timestamps=[-1])
-    log.append(read_header(batch), memoryview(batch), 0, 0)
+    append_batch(log, [b"x"], timestamps=[-1])
     path = log.active.path(".log")
     store.close_plan(4).run(store.disk)
     store.release()

@@ -5,7 +5,7 @@ import uuid
 import pytest
 
 from tests.unit.storage.compaction.rounds import pieces
-from tests.unit.storage.conftest import finished
+from tests.unit.storage.conftest import append_batch, finished
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -33,24 +33,23 @@ def store(tmp_path, disk):
     store.release()
 
 
-def filled(store, build, topic_id=TOPIC, count=3):
+def filled(store, topic_id=TOPIC):
     log = store.create(PARTITION, topic_id, LogConfig())
-    for _ in range(count):
-        batch = build([b"x" * 20])
-        log.append(read_header(batch), batch, 0, 0)
+    for _ in range(3):
+        append_batch(log)
     return log
 
 
-def test_a_flush_that_runs_after_retention_took_its_segment_fails_nothing(store, build):
-    log = filled(store, build)
+def test_a_flush_that_runs_after_retention_took_its_segment_fails_nothing(store):
+    log = filled(store)
     plan = log.flush_plan()
     log.remove_segments(list(log.segments)).run(log.disk)
     log.flushed(plan, plan.run(log.disk))
     assert log.recovery_point == log.log_end_offset == 3
 
 
-def test_flush_fails_for_a_missing_segment_that_the_broker_did_not_remove(store, build, disk, tmp_path):
-    log = filled(store, build)
+def test_flush_fails_for_a_missing_segment_that_the_broker_did_not_remove(store, disk, tmp_path):
+    log = filled(store)
     plan = log.flush_plan()
     disk.pool.close_all()
     (tmp_path / "t-0" / "00000000000000000000.log").unlink()
@@ -59,26 +58,24 @@ def test_flush_fails_for_a_missing_segment_that_the_broker_did_not_remove(store,
         log.flushed(plan, missing)
 
 
-def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, build, tmp_path):
-    log = filled(store, build)
+def test_a_late_flush_of_a_deleted_topic_leaves_its_heir_alone(store, tmp_path):
+    log = filled(store)
     log.assign_epoch(7)
     plan = log.flush_plan()
     remove = store.delete(log)
-    heir = filled(store, build, topic_id=uuid.UUID(int=6))
+    heir = filled(store, topic_id=uuid.UUID(int=6))
     plan.run(log.disk)
     remove.run(log.disk)
     assert not (tmp_path / "t-0" / "leader-epoch-checkpoint").exists()
     assert heir.log_end_offset == 3
 
 
-def test_reader_of_a_replaced_segment_continues_until_its_files_are_removed(store, build, disk):
+def test_reader_of_a_replaced_segment_continues_until_its_files_are_removed(store, disk):
     log = store.create(PARTITION, TOPIC, LogConfig(cleanup_policy="compact"))
     for number in range(1000):
-        batch = build([b"x" * 100], keys=[b"%d" % (number % 3)])
-        log.append(read_header(batch), batch, 0, 0)
+        append_batch(log, [b"x" * 100], keys=[b"%d" % (number % 3)])
     log.roll(0)
-    batch = build([b"last"], keys=[b"last"])
-    log.append(read_header(batch), batch, 0, 0)
+    append_batch(log, [b"last"], keys=[b"last"])
     plan = log.flush_plan()
     log.flushed(plan, plan.run(log.disk))
     old = log.segments[0]
