@@ -11,7 +11,7 @@ MUTANT_SEEDS = (106, 140, 236, *range(4_000))
 """Those that found a mutant come first: the walks until then took nine tenths of these tests."""
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.integers(0, 2**32))
 def test_no_committed_record_is_lost_by_a_safe_restore(seed):
     restore_model.walk(seed)

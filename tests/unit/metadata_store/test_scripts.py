@@ -102,7 +102,7 @@ def requests(walk: list[Any], state: StoreState) -> Any:
 
 
 @given(walk=WALKS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_refused_call_changes_nothing_and_a_repeated_walk_ends_in_the_same_state(walk):
     state, now_ms, done = cluster(), 1_000, []
     for request, pause_ms in requests(walk, state):
@@ -119,7 +119,7 @@ def test_refused_call_changes_nothing_and_a_repeated_walk_ends_in_the_same_state
 
 
 @given(walk=WALKS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rows_of_a_state_make_the_same_state(walk):
     state, now_ms = cluster(), 1_000
     for request, pause_ms in requests(walk, state):

@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
@@ -14,7 +14,7 @@ from yak.protocol.schemas import load_request_schema, load_response_schema
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
 
 METADATA = 3
-QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=4)
 ALL_VERSIONS = [
     (key, version)
     for key in API_NAMES

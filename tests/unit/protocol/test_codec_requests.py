@@ -8,7 +8,7 @@ import struct
 from dataclasses import fields, is_dataclass, replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.static.primitive import i64Timedelta
 
@@ -21,7 +21,7 @@ from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import uvarint
 from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
 
-QUICK = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=4)
 ALL_VERSIONS = [
     (key, version)
     for key in API_NAMES
@@ -97,7 +97,7 @@ def test_unknown_tagged_fields_change_nothing(oracle, seed):
         assert same(found, expected) if key in (PRODUCE, FETCH) else found == expected, (key, version)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32))
 def test_the_hot_requests_are_read_as_kio_reads_them(oracle, seed):
     rng = random.Random(seed)
@@ -271,7 +271,7 @@ def test_null_and_empty_stay_apart():
     assert decode_request(3, 1, view(struct.pack(">i", 0)), 0).topics == ()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_a_damaged_request_is_read_or_refused_and_nothing_else(oracle, seed):
     rng = random.Random(seed)

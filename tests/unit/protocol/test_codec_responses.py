@@ -5,7 +5,7 @@ import struct
 import uuid
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
@@ -28,7 +28,7 @@ def whole(parts):
     return b"".join(map(bytes, parts))
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6)
 @given(seed=st.integers(0, 2**32))
 def test_every_response_of_every_version_is_written_as_kio_writes_it(oracle, seed):
     rng = random.Random(seed)

@@ -14,7 +14,7 @@ from yak.sim.wire import record_batch
 CODEC_NUMBERS = range(len(CODECS))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.binary(max_size=100_000), st.sampled_from(CODEC_NUMBERS))
 def test_every_codec_gives_back_what_it_took(data, codec):
     assert bytes(decompress(codec, compress(codec, data), 1 << 20)) == data

@@ -68,7 +68,7 @@ def whole(parts):
     return b"".join(map(bytes, parts))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(topics=topics_of(PRODUCED), endpoints=ENDPOINTS, correlation_id=INT32)
 def test_produce_answers_of_every_version_are_the_codecs(topics, endpoints, correlation_id):
     fields = {
@@ -103,7 +103,7 @@ def test_produce_answers_of_every_version_are_the_codecs(topics, endpoints, corr
         assert ours == whole(encode_response(0, version, correlation_id, fields)), version
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(topics=topics_of(FETCHED), endpoints=ENDPOINTS, error_code=INT16, session_id=INT32)
 def test_fetch_answers_of_every_version_are_the_codecs(topics, endpoints, error_code, session_id):
     fields = {

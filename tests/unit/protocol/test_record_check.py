@@ -20,7 +20,7 @@ def verdict(check, batch: bytes) -> bool:
     return True
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.binary(max_size=300),
     st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=3),

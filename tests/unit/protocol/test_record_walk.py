@@ -60,7 +60,7 @@ def test_records_behind_one_without_a_timestamp_have_theirs():
 
 
 @given(st.lists(entries, min_size=1, max_size=20), st.integers(0, 4))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_records_come_out_as_they_went_in_through_every_codec(records, codec):
     batch = build(records, list(range(1000, 1000 + len(records))))
     if codec:
@@ -90,7 +90,7 @@ def test_log_append_time_is_every_records_time():
 
 
 @given(st.lists(entries, min_size=1, max_size=5), st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_broken_bytes_are_a_violation_or_other_records_but_nothing_else(records, data):
     batch = build(records)
     body = bytearray(batch[HEADER_BYTES:])

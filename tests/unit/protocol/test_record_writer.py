@@ -15,7 +15,7 @@ headers = st.lists(st.tuples(st.text(max_size=5).map(str.encode), blobs), max_si
 
 
 @given(st.lists(st.tuples(blobs, blobs, headers), min_size=1, max_size=20))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_record_batch_is_readable_by_aiokafka_and_by_yak(records):
     batch = build_batch(
         [(key, value) for key, value, _ in records],

@@ -45,7 +45,6 @@ def decoded(frame: memoryview) -> tuple[str | None, FetchRequest]:
     return header.client_id, decode_request(header.api_key, header.api_version, frame, header.body_offset)
 
 
-@settings(deadline=None)
 @given(
     numbers=st.tuples(INT32, INT32),
     topic_id=IDS,
@@ -108,7 +107,7 @@ def test_only_a_request_for_one_partition_is_a_pattern(frame):
     assert FetchPattern.of(frame) is None
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(seed=st.integers(0, 2**32))
 def test_fetch_pattern_reads_damaged_bytes_as_the_decoder_does(seed):
     rng = random.Random(seed)
@@ -134,7 +133,7 @@ def test_a_topic_without_an_id_has_a_name_too():
     assert partition_name(None, 1) == b"\2" + bytes(16) + b"\2\0\0\0\1"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(data=st.binary(min_size=10, max_size=200))
 def test_bytes_that_the_decoder_accepted_are_long_enough_for_the_fetch_pattern(data):
     try:

@@ -5,7 +5,7 @@ import struct
 import uuid
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.errors import ProtocolViolation
@@ -61,7 +61,6 @@ def learn(repeated: RepeatedProduce, frame: memoryview) -> None:
     repeated.learn(frame, header, decode_request(0, header.api_version, frame, header.body_offset))
 
 
-@settings(deadline=None)
 @given(
     version=st.integers(9, 13),
     numbers=st.tuples(INT32, INT32),
@@ -131,7 +130,6 @@ def test_tagged_fields_behind_the_records_are_decoded():
     assert learned(produce(1, b"records")).read(tagged) is None
 
 
-@settings(deadline=None)
 @given(st.binary(min_size=0, max_size=12), st.integers(0, 60), st.integers(0, 12))
 def test_damaged_requests_are_read_as_the_decoder_reads_them_or_not_at_all(noise, at, cut):
     repeated = learned(produce(1, b"r" * 20))

@@ -6,7 +6,7 @@ import struct
 import uuid
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.fetch.v17.request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
@@ -41,11 +41,9 @@ TEXT = st.sampled_from(["", "yak-2", "é" * 70, "x" * 126, "x" * 127, "x" * 300]
 IDS = st.integers(1, 2**128 - 1).map(lambda number: uuid.UUID(int=number))
 WANTED = st.builds(WantedPartition, INT32, INT32, INT64, INT32, INT64, INT32)
 RECORDS = st.sampled_from([b"", b"r", b"r" * 126, b"r" * 127, b"r" * 1025, b"r" * 16_383, b"r" * 70_000])
-KIO = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TOPIC = uuid.UUID(int=0x1234)
 
 
-@KIO
 @given(
     numbers=st.tuples(INT32, INT32, INT32, INT32, INT32, INT32),
     texts=st.tuples(TEXT, TEXT),
@@ -138,7 +136,6 @@ def as_fetched(response: FetchResponse) -> list[FetchedPartition]:
     ]
 
 
-@KIO
 @given(seed=st.integers(0, 2**32), correlation_id=INT32, newer=st.booleans())
 def test_every_answer_is_read_as_kio_reads_it_whatever_tags_a_newer_leader_adds(oracle, seed, correlation_id, newer):
     rng = random.Random(seed)
@@ -174,7 +171,6 @@ ANSWERS = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(
     topics=st.lists(st.tuples(IDS, st.lists(ANSWERS, max_size=4)), max_size=3),
     endpoints=st.lists(st.builds(NodeEndpoint, INT32, TEXT, INT32, st.none() | TEXT), max_size=2),
@@ -288,7 +284,7 @@ def test_too_many_partitions_are_refused_before_they_are_built():
         decode_replica_fetch_answer(memoryview(HEAD + uvarint(count + 1) + bytes(37 * count)))
 
 
-@settings(KIO, max_examples=300)
+@settings(max_examples=300)
 @given(seed=st.integers(0, 2**32))
 def test_a_damaged_answer_is_read_or_refused_and_nothing_else(oracle, seed):
     rng = random.Random(seed)

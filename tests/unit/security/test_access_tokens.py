@@ -163,7 +163,7 @@ def test_deeply_nested_payload_is_refused():
     assert "no JSON object" in refused(unsigned({"alg": "RS256"}, b"{}", b"x").replace("eyJ", "W1tb", 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_token_with_changed_characters_is_refused_or_the_same(data):
     good = token(key_id="one")
@@ -178,7 +178,7 @@ def test_token_with_changed_characters_is_refused_or_the_same(data):
     assert decoded == [base64.urlsafe_b64decode(part + "==") for part in good.split(".")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(st.sampled_from("abcXYZ019-_.=~+/"), max_size=200))
 def test_token_of_random_text_is_refused(text):
     refused(text)

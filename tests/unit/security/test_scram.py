@@ -51,7 +51,7 @@ def test_exchange_of_rfc_7677_has_its_messages():
     assert final == b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(sorted(MECHANISMS)), NAMES, st.text(st.characters(exclude_categories=("Cs",)), max_size=60))
 def test_client_with_the_password_logs_in(name, user, password):
     mechanism = MECHANISMS[name]
@@ -61,7 +61,7 @@ def test_client_with_the_password_logs_in(name, user, password):
     assert server.user == user
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from(sorted(MECHANISMS)), st.text(st.characters(exclude_categories=("Cs",)), max_size=20))
 def test_client_with_another_password_is_refused(name, password):
     server, client = server_of(MECHANISMS[name]), ScramClient(MECHANISMS[name], "user", password + "x", NONCE)

@@ -67,7 +67,7 @@ def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(
     assert view is not None
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(sizes=st.lists(st.integers(4, 60_000) | st.integers(4, 40), max_size=30), seed=st.integers(0, 2**32))
 def test_answers_are_the_same_however_the_bytes_are_split_over_reads(sizes: list[int], seed: int) -> None:
     class Pieces:

@@ -516,7 +516,7 @@ def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round
     assert started == [file.fd, file.fd]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

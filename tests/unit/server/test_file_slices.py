@@ -202,7 +202,7 @@ def test_an_empty_part_before_a_slice_is_left_out(file):
         assert right.recv(30_004, socket.MSG_WAITALL) == b"head" + DATA[:30_000]
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.tuples(st.booleans(), st.integers(1, 200_000)), min_size=1, max_size=12))
 def test_bytes_in_slices_are_counted_without_reading_the_queue(file, sizes):
     left, right = tcp_pair()

@@ -15,7 +15,7 @@ from yak.ports.disk import Part
 from yak.security.tls import Contexts, TlsSettings, make_contexts
 from yak.server.tls_socket import NoLowWater, TlsSending, TlsSocket
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class CapriciousSocket:

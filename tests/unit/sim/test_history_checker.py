@@ -57,7 +57,7 @@ def kinds(history: History) -> list[Kind]:
     return [each.kind for each in check_history(history).anomalies]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 2**32), MADE)
 def test_history_of_a_correct_cluster_is_accepted(seed: int, how: HistorySettings) -> None:
     assert check_history(random_history.make(SeededRandom(seed), how)).anomalies == ()
@@ -71,7 +71,7 @@ def test_every_mutated_history_is_rejected_for_what_was_done_to_it(seed: int) ->
     assert {each.kind for each in found} == set(Kind) == set(MEANINGS)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32))
 def test_a_history_comes_back_from_its_lines(seed: int) -> None:
     history = random_history.make(SeededRandom(seed))

@@ -205,4 +205,4 @@ class Machine(RuleBasedStateMachine):
 
 
 TestMachine = Machine.TestCase
-TestMachine.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
+TestMachine.settings = settings(max_examples=120, stateful_step_count=40)

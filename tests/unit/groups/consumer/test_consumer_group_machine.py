@@ -281,7 +281,7 @@ class Group(RuleBasedStateMachine):
 
 
 TestGroup = Group.TestCase
-TestGroup.settings = hypothesis_settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestGroup.settings = hypothesis_settings(max_examples=200, stateful_step_count=50)
 
 
 def test_the_machine_can_fail() -> None:

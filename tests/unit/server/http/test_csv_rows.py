@@ -34,7 +34,7 @@ cells = st.text(st.characters(codec="utf-8", exclude_characters="\r\0"), max_siz
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from(["utf-8", "utf-16", "utf-16-le"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_csv_rows_are_read_as_written_whatever_the_piece_size(table, piece_bytes, delimiter, line_end, encoding):
     text = io.StringIO()
     csv.writer(text, delimiter=delimiter, lineterminator=line_end, quoting=csv.QUOTE_ALL).writerows(table)
@@ -143,7 +143,6 @@ pieces = st.binary(max_size=60) | st.lists(
 @example(b"\xff\xfea", 1, ",", 1000)
 @example(b"\xef\xbb\xbf", 1, ",", 1000)
 @example("a,b\n1,2\n".encode("utf-16-le"), 3, ",", 1000)
-@settings(deadline=None)
 def test_any_bytes_in_any_encoding_are_rows_or_a_problem(encoding, data, piece_bytes, delimiter, row_chars_max):
     if encoding == "utf-16" and len(data) >= 2 and data[:2] not in (b"\xff\xfe", b"\xfe\xff"):
         with pytest.raises(Problem) as refused:

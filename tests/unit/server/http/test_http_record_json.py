@@ -4,7 +4,7 @@ import base64
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from yak.protocol.record_walk import walk_records
@@ -28,7 +28,6 @@ def parsed(key, value, headers=(), form="json"):
 
 
 @given(json_values, st.none() | st.text())
-@settings(deadline=None)
 def test_a_payload_comes_back_as_it_went_in(payload, key):
     row = read_row({"topic": "a", "key": key, "payload": payload}, None)
     found = parsed(row.key, row.value)
@@ -53,7 +52,6 @@ def test_number_where_none_belongs_is_refused_with_its_kind(field):
 
 
 @given(st.none() | st.binary(), st.none() | st.binary(), st.lists(st.tuples(st.text().map(str.encode), st.binary())))
-@settings(deadline=None)
 def test_all_bytes_come_back_through_the_very_fields_that_show_them(key, value, headers):
     for form in ("json", "text", "base64"):
         found = parsed(key, value, headers, form)
