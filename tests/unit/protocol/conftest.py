@@ -15,6 +15,14 @@ from kio.serial._serialize import get_field_writer
 
 from yak.protocol.schema_fields import schema_fields
 from yak.protocol.varint import uvarint
+from yak.protocol.versions import API_NAMES, decodable_range
+
+ALL_VERSIONS = [
+    (key, version)
+    for key in API_NAMES
+    for versions in [decodable_range(key)]
+    for version in range(versions.minimum, versions.maximum + 1)
+]
 
 INTEGERS = {
     "int8": (-128, 127),
@@ -25,6 +33,11 @@ INTEGERS = {
     "uint32": (0, 2**32 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
+
+
+def whole(parts):
+    """The bytes of an answer, of which the codec returns the pieces."""
+    return b"".join(map(bytes, parts))
 
 
 def _scalar(kind: str, rng: random.Random, nullable: bool):

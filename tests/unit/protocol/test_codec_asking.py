@@ -6,21 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.protocol.conftest import ALL_VERSIONS, whole
 from yak.errors import ProtocolViolation
 from yak.protocol.codec import decode_request, decode_response, encode_request, encode_response
 from yak.protocol.request_header import read_request_header
 from yak.protocol.schema_fields import plain
 from yak.protocol.schemas import load_request_schema, load_response_schema
-from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
+from yak.protocol.versions import FETCH, PRODUCE
 
 METADATA = 3
 QUICK = settings(max_examples=4)
-ALL_VERSIONS = [
-    (key, version)
-    for key in API_NAMES
-    for versions in [decodable_range(key)]
-    for version in range(versions.minimum, versions.maximum + 1)
-]
 
 
 @QUICK
@@ -44,7 +39,7 @@ def test_every_answer_of_every_version_is_read_as_it_was_written(oracle, seed):
     rng = random.Random(seed)
     for key, version in ALL_VERSIONS:
         entity = oracle.random_entity(load_response_schema(key, version), rng)
-        written = b"".join(map(bytes, encode_response(key, version, 7, plain(entity))))
+        written = whole(encode_response(key, version, 7, plain(entity)))
         read = decode_response(key, version, written[4:])
         assert read == oracle.kio_entity(type(entity), oracle.kio_bytes(entity)), (key, version)
 
@@ -55,7 +50,7 @@ def test_an_answer_that_is_spoilt_is_refused_or_read_and_nothing_else(oracle, se
     rng = random.Random(seed)
     for key, version in ALL_VERSIONS:
         entity = oracle.random_entity(load_response_schema(key, version), rng)
-        frame = bytearray(b"".join(map(bytes, encode_response(key, version, 7, plain(entity))))[4:])
+        frame = bytearray(whole(encode_response(key, version, 7, plain(entity)))[4:])
         oracle.damage(frame, rng)
         try:
             decode_response(key, version, bytes(frame))
@@ -88,5 +83,5 @@ def test_the_metadata_of_a_large_cluster_is_read():
         {"partition_index": index, "replica_nodes": [1, 2, 3], "isr_nodes": [1, 2, 3]} for index in range(1000)
     ]
     topics = [{"name": f"t{number}", "partitions": partitions} for number in range(40)]
-    written = b"".join(map(bytes, encode_response(METADATA, 12, 7, {"topics": topics})))
+    written = whole(encode_response(METADATA, 12, 7, {"topics": topics}))
     assert len(decode_response(METADATA, 12, written[4:]).topics) == 40

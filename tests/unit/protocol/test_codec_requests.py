@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.static.primitive import i64Timedelta
 
+from tests.unit.protocol.conftest import ALL_VERSIONS
 from yak.errors import ProtocolViolation
 from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_in_slices, decode_request
@@ -19,15 +20,9 @@ from yak.protocol.request_check import apply_edits, check_body
 from yak.protocol.schema_fields import schema_fields
 from yak.protocol.schemas import load_request_schema
 from yak.protocol.varint import uvarint
-from yak.protocol.versions import API_NAMES, FETCH, PRODUCE, decodable_range
+from yak.protocol.versions import FETCH, PRODUCE
 
 QUICK = settings(max_examples=4)
-ALL_VERSIONS = [
-    (key, version)
-    for key in API_NAMES
-    for versions in [decodable_range(key)]
-    for version in range(versions.minimum, versions.maximum + 1)
-]
 COLD = [pair for pair in ALL_VERSIONS if pair[0] not in (PRODUCE, FETCH)]
 
 

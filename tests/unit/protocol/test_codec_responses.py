@@ -9,23 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.unit.protocol.conftest import ALL_VERSIONS, whole
 from tests.unit.response_bodies import encode_response_body
 from yak.protocol import codec
 from yak.protocol.codec import encode_response, preload
 from yak.protocol.schema_fields import plain
 from yak.protocol.schemas import load_response_schema
-from yak.protocol.versions import API_NAMES, decodable_range
-
-ALL_VERSIONS = [
-    (key, version)
-    for key in API_NAMES
-    for versions in [decodable_range(key)]
-    for version in range(versions.minimum, versions.maximum + 1)
-]
-
-
-def whole(parts):
-    return b"".join(map(bytes, parts))
 
 
 @settings(max_examples=6)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.protocol.conftest import whole
 from yak.protocol.codec import encode_response
 from yak.protocol.fetch_answer import (
     AbortedTransaction,
@@ -62,10 +63,6 @@ def topics_of(partitions):
 
 def hint(leader):
     return None if leader is None else leader._asdict()
-
-
-def whole(parts):
-    return b"".join(map(bytes, parts))
 
 
 @settings(max_examples=150)
