@@ -96,8 +96,12 @@ class Bench:
         self.check.swapped(self.copy)
 
 
-def test_replaced_record_may_be_removed_and_is_reported():
-    bench = Bench()
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_replaced_record_may_be_removed_and_is_reported(bench):
     bench.write((A, b"1"), (B, b"2"))
     bench.write((A, b"3"))
     bench.compact({A: 2, B: 1})
@@ -105,16 +109,14 @@ def test_replaced_record_may_be_removed_and_is_reported():
     assert bench.history.counts["records compacted away"] == 1
 
 
-def test_the_last_record_of_a_key_may_not():
-    bench = Bench()
+def test_the_last_record_of_a_key_may_not(bench):
     bench.write((A, b"1"), (B, b"2"))
     with pytest.raises(Violation, match="@1, the last record of b'b', is gone"):
         bench.compact({A: 0, B: 2})
 
 
 @pytest.mark.parametrize("limit", ["watermark", "active segment", "recovery point"])
-def test_record_compacted_away_before_its_replacement_is_safe_is_a_violation(limit):
-    bench = Bench()
+def test_record_compacted_away_before_its_replacement_is_safe_is_a_violation(bench, limit):
     bench.write((A, b"1"), (A, b"2"))
     match limit:
         case "watermark":
@@ -127,8 +129,7 @@ def test_record_compacted_away_before_its_replacement_is_safe_is_a_violation(lim
         bench.compact({A: 1})
 
 
-def test_record_in_a_segment_not_yet_closed_must_not_be_compacted_away():
-    bench = Bench()
+def test_record_in_a_segment_not_yet_closed_must_not_be_compacted_away(bench):
     bench.write((A, b"1"), (A, b"2"))
     bench.log.active.base_offset = 0
     with pytest.raises(Violation, match="only what is below 0 may be"):
@@ -154,8 +155,7 @@ def test_a_tombstone_outlives_the_first_compaction_and_its_horizon():
     assert bench.history.counts["tombstones removed"] == 1
 
 
-def test_tombstone_removed_by_the_first_compaction_is_detected():
-    bench = Bench()
+def test_tombstone_removed_by_the_first_compaction_is_detected(bench):
     bench.write((A, b"1"), (A, None))
     with pytest.raises(Violation, match="was removed by the first compaction"):
         bench.compact({A: 2})
@@ -177,8 +177,7 @@ def test_tombstone_with_a_delete_horizon_that_is_too_early_is_detected():
         bench.compact({A: 0}, retention_ms=0)
 
 
-def test_a_deleted_key_does_not_come_back():
-    bench = Bench()
+def test_a_deleted_key_does_not_come_back(bench):
     bench.write((A, b"1"))
     bench.write((A, None))
     del bench.batches[1]
@@ -186,8 +185,7 @@ def test_a_deleted_key_does_not_come_back():
         bench.check.reopened(bench.copy, Chain())
 
 
-def test_another_record_in_its_place_is_found():
-    bench = Bench()
+def test_another_record_in_its_place_is_found(bench):
     bench.write((A, b"1"), (B, b"2"))
     other = bytearray(build_batch([(A, b"x"), (B, b"2")], bench.now_ms))
     other[12:16] = EPOCH.to_bytes(4, "big")
@@ -196,16 +194,14 @@ def test_another_record_in_its_place_is_found():
         bench.check.swapped(bench.copy)
 
 
-def test_uncommitted_record_must_not_be_compacted_away():
-    bench = Bench()
+def test_uncommitted_record_must_not_be_compacted_away(bench):
     bench.write((A, b"1"), (A, b"2"))
     bench.history.committed.clear()
     with pytest.raises(Violation, match="@0 is gone, and was not committed"):
         bench.compact({A: 1})
 
 
-def test_a_compacted_log_is_compared_as_it_was_written():
-    bench = Bench()
+def test_a_compacted_log_is_compared_as_it_was_written(bench):
     bench.write((A, b"1"))
     bench.write((A, b"2"), (B, b"3"))
     bench.write((B, b"4"))
@@ -227,8 +223,7 @@ def copied(bench, count):
     return replica
 
 
-def test_a_replica_that_is_behind_may_miss_what_a_record_to_come_replaced():
-    bench = Bench()
+def test_a_replica_that_is_behind_may_miss_what_a_record_to_come_replaced(bench):
     bench.write((A, b"1"), (B, b"2"))
     bench.write((A, b"3"))
     bench.compact({A: 2, B: 1})
@@ -236,8 +231,7 @@ def test_a_replica_that_is_behind_may_miss_what_a_record_to_come_replaced():
     assert bench.history.counts["records gone before they were copied"] == 1
 
 
-def test_a_replica_that_copies_less_than_there_is_to_keep_is_found():
-    bench = Bench()
+def test_a_replica_that_copies_less_than_there_is_to_keep_is_found(bench):
     bench.write((A, b"1"), (B, b"2"))
     bench.write((B, b"3"))
     with pytest.raises(Violation, match="the last record of b'a', is gone"):
@@ -246,16 +240,14 @@ def test_a_replica_that_copies_less_than_there_is_to_keep_is_found():
         copied(bench, 2)
 
 
-def test_a_forfeited_partition_is_left_alone():
-    bench = Bench()
+def test_a_forfeited_partition_is_left_alone(bench):
     bench.write((A, b"1"))
     bench.history.forfeit(bench.key, "lost")
     bench.compact({A: 1})
     assert not bench.originals.taken
 
 
-def test_records_of_an_aborted_transaction_may_go_and_replace_nothing():
-    bench = Bench()
+def test_records_of_an_aborted_transaction_may_go_and_replace_nothing(bench):
     bench.write((A, b"1"))
     bench.write_in_transaction((A, b"2"))
     bench.end(is_commit=False)
@@ -265,16 +257,14 @@ def test_records_of_an_aborted_transaction_may_go_and_replace_nothing():
         bench.remove(0)
 
 
-def test_records_of_an_open_transaction_stay():
-    bench = Bench()
+def test_records_of_an_open_transaction_stay(bench):
     bench.write_in_transaction((A, b"1"))
     bench.write((A, b"2"))
     with pytest.raises(Violation, match="@0 is gone, and its transaction is open"):
         bench.remove(0)
 
 
-def test_records_of_a_committed_transaction_replace_earlier_ones():
-    bench = Bench()
+def test_records_of_a_committed_transaction_replace_earlier_ones(bench):
     bench.write((A, b"1"))
     bench.write_in_transaction((A, b"2"))
     bench.end(is_commit=True)
@@ -284,16 +274,14 @@ def test_records_of_a_committed_transaction_replace_earlier_ones():
         bench.remove(0)
 
 
-def test_a_marker_stays_while_records_of_its_transaction_do():
-    bench = Bench()
+def test_a_marker_stays_while_records_of_its_transaction_do(bench):
     bench.write_in_transaction((A, b"1"))
     bench.end(is_commit=True)
     with pytest.raises(Violation, match="@1, a marker, is gone, and records of its transaction are not"):
         bench.remove(1)
 
 
-def test_a_marker_does_not_go_at_once():
-    bench = Bench()
+def test_a_marker_does_not_go_at_once(bench):
     bench.write_in_transaction((A, b"1"))
     bench.end(is_commit=False)
     with pytest.raises(Violation, match="@1, a tombstone or marker, was removed by the first compaction"):
@@ -313,8 +301,7 @@ def test_a_marker_has_the_time_of_the_broker_that_wrote_it():
     assert read_header(bench.batches[0]).delete_horizon_ms == bench.now_ms + 1_000
 
 
-def test_marker_above_the_high_watermark_decides_on_a_broker_that_restarted():
-    bench = Bench()
+def test_marker_above_the_high_watermark_decides_on_a_broker_that_restarted(bench):
     bench.write((A, b"1"))
     bench.write_in_transaction((A, b"2"))
     bench.end(is_commit=True, is_committed=False)
@@ -323,8 +310,7 @@ def test_marker_above_the_high_watermark_decides_on_a_broker_that_restarted():
     assert bench.originals.taken == {0: 7}
 
 
-def test_abort_marker_above_the_high_watermark_replaces_nothing():
-    bench = Bench()
+def test_abort_marker_above_the_high_watermark_replaces_nothing(bench):
     bench.write((A, b"1"))
     bench.write_in_transaction((A, b"2"))
     bench.end(is_commit=False, is_committed=False)
