@@ -1,20 +1,13 @@
 """The simulated disk loses what was not synced, and only that."""
 
 import errno
-import random
 
 import pytest
 
+from tests.unit.storage.conftest import KeepsNothing
 from yak.sim.disk import SimDisk
+from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
-
-
-class Die:
-    def __init__(self, seed):
-        self.random = random.Random(seed)
-
-    def below(self, limit):
-        return self.random.randrange(limit)
 
 
 @pytest.fixture
@@ -32,7 +25,7 @@ def after_power_losses(prepare, seeds=120):
         file = disk.open("/d/f", create=True)
         disk.sync_directory("/d")
         prepare(file)
-        lost = disk.crash(Die(seed))
+        lost = disk.crash(SeededRandom(seed))
         yield disk.read_file("/d/f"), lost
 
 
@@ -104,7 +97,7 @@ def names_after_power_losses(prepare, seeds=40):
         disk.sync_directory("/d/sub")
         disk.sync_directory("/d")
         prepare(disk)
-        disk.crash(Die(seed))
+        disk.crash(SeededRandom(seed))
         yield tuple(disk.names("/d/sub")) if disk.exists("/d/sub") else None
 
 
@@ -151,7 +144,7 @@ def test_file_replaced_by_a_rename_may_return_after_a_crash():
         disk.write_file("/d/f", b"old")
         disk.write_file("/d/g", b"new")
         disk.rename("/d/g", "/d/f")
-        disk.crash(Die(seed))
+        disk.crash(SeededRandom(seed))
         contents.add((disk.read_file("/d/f"), disk.exists("/d/g")))
     assert contents == {(b"old", True), (b"new", False)}
 
@@ -211,7 +204,7 @@ def test_a_read_gives_a_wrong_bit_once_and_only_in_the_records_of_a_batch():
     batch = record_batch([b"value"], 0)
     for name in ("a.log", "a.index"):
         disk.open(f"/d/{name}", create=True).append([batch, batch])
-    disk.garble_next(Die(1), path_contains="/d/")
+    disk.garble_next(SeededRandom(1), path_contains="/d/")
     log = disk.open("/d/a.log")
     assert disk.open("/d/a.index").read(1000, 0) == batch * 2
     assert log.read(61, 0) == batch[:61]
@@ -219,7 +212,7 @@ def test_a_read_gives_a_wrong_bit_once_and_only_in_the_records_of_a_batch():
     wrong = log.read(1000, 0)
     assert next(at for at in range(len(wrong)) if wrong[at] != (batch * 2)[at]) in range(61, len(batch))
     assert log.read(1000, 0) == batch * 2
-    disk.garble_next(Die(1), path_contains="/d/")
+    disk.garble_next(SeededRandom(1), path_contains="/d/")
     disk.kill()
     assert log.read(1000, 0) == batch * 2
 
@@ -239,16 +232,12 @@ def test_replaced_file_is_durable_unless_written_lazily(disk):
     disk.write_file("/d/durable", b"12345")
     for seed in range(20):
         disk.write_file_lazily("/d/lazy", b"12345")
-        lost = disk.crash(Die(seed))
+        lost = disk.crash(SeededRandom(seed))
         assert disk.read_file("/d/durable") == b"12345"
         assert lost or disk.read_file("/d/lazy") == b"12345"
 
 
 def test_after_a_sync_that_failed_no_later_one_counts():
-    class KeepsNothing:
-        def below(self, limit):
-            return 1
-
     disk = SimDisk()
     disk.make_directory("/d")
     file = disk.open("/d/f", create=True)
@@ -284,6 +273,6 @@ def test_saved_disk_that_is_brought_back_has_the_files_of_then_and_survives_a_po
     file.append([b" and now"])
     disk.open("/d/sub/new", create=True)
     disk.bring_back(saved)
-    disk.crash(Die(1))
+    disk.crash(SeededRandom(1))
     assert disk.names("/d/sub") == ["f"]
     assert disk.open("/d/sub/f").read(100, 0) == b"then"

@@ -1,6 +1,5 @@
 """What the storage tests share: batches made by hand, a seeded random source, and a store on a simulated disk."""
 
-import random
 import struct
 import uuid
 from collections.abc import Callable, Mapping
@@ -15,25 +14,13 @@ from yak.ports.disk import Buffer
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import read_header
 from yak.sim.disk import SimDisk
+from yak.sim.seeded_random import SeededRandom
 from yak.storage.log import Log
 from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.reader import PendingRead
 
 PARTITION = TopicPartition("t", 0)
 MARKS_A_STEP = 100
-
-
-class SeededRandom:
-    """Seeded randomness with the methods of the random source port."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self._random = random.Random(seed)
-
-    def uuid4(self) -> uuid.UUID:
-        return uuid.UUID(int=self._random.getrandbits(128), version=4)
-
-    def below(self, limit: int) -> int:
-        return self._random.randrange(limit)
 
 
 class KeepsNothing:
@@ -154,7 +141,7 @@ class Bench:
 
     def __init__(self, **config: Any) -> None:
         self.disk = SimDisk()
-        self.random_source = SeededRandom()
+        self.random_source = SeededRandom(0)
         self.config = LogConfig(**config)
         self.topic_id = uuid.UUID(int=7)
         self.store = self.open()

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tests.unit.storage.compaction.rounds import run_round
-from tests.unit.storage.conftest import Bench, SeededRandom, write_checkpoint
+from tests.unit.storage.conftest import Bench, write_checkpoint
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
 from yak.protocol.record_walk import walk_records
+from yak.sim.seeded_random import SeededRandom
 from yak.storage.compaction import cleanable
 
 KEYS = [b"a", b"b", b"c", b"d", b"a key of more than thirty-two bytes"]

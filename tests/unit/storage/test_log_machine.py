@@ -5,8 +5,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.unit.storage.conftest import Bench, SeededRandom, write_checkpoint
+from tests.unit.storage.conftest import Bench, write_checkpoint
 from yak.protocol.record_batch import compute_crc, iterate_headers, read_header
+from yak.sim.seeded_random import SeededRandom
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -9,6 +9,7 @@ from tests.unit.storage.conftest import checkpoint_plan, write_checkpoint
 from yak.errors import LogDirectoryFailure, PeerError
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import read_header
+from yak.sim.seeded_random import SeededRandom
 from yak.storage.producer_state import EarlierUnread
 
 FIRST = "/data/t-0/00000000000000000000.log"
@@ -636,7 +637,7 @@ def test_recovery_point_of_a_checkpoint_that_fails_half_way_covers_no_unflushed_
     plan = checkpoint_plan(bench.store)
     bench.disk.fail_next("write_file", path_contains="/log-start-offset-checkpoint")
     assert plan.run(bench.disk)[0].failure is not None
-    bench.random_source = type(bench.random_source)(power_loss)
+    bench.random_source = SeededRandom(power_loss)
     bench.reopen(crash=True, checkpoint=False)
     assert not [event for event in bench.store.report.events if event.level == "error"]
 

@@ -8,10 +8,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.unit.storage.conftest import Bench, SeededRandom, write_checkpoint
+from tests.unit.storage.conftest import Bench, write_checkpoint
 from yak.errors import ErrorCode, PeerError
 from yak.protocol.control_batch import EndTransactionMarker, build_marker, read_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
+from yak.sim.seeded_random import SeededRandom
 from yak.storage import indexes
 from yak.storage.indexes import AbortedTxn, TransactionIndex
 from yak.storage.reader import aborted_transactions
