@@ -1,15 +1,14 @@
 """What is left to the garbage collector once clients are served."""
 
 import gc
-import threading
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 import trio
-from trio._core import _thread_cache
 
+from tests.unit.server.threads import start_no_thread
 from yak.server.background import after_ready, freeze
 
 CYCLES = 60_000
@@ -65,13 +64,7 @@ def test_garbage_collection_scans_few_living_objects_at_once() -> None:
 async def test_work_after_the_start_goes_on_while_the_system_starts_no_thread(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A container may have a limit of processes, which those of others reach too (pids.max of cgroups)."""
-
-    def fail(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
-    monkeypatch.setattr(threading.Thread, "start", fail)
+    start_no_thread(monkeypatch, times=100)
     with trio.move_on_after(0.1) as limit:
         await after_ready(Mock(), Mock())
     assert limit.cancelled_caught

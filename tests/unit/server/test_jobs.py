@@ -1,19 +1,17 @@
 """Jobs in threads: whatever one raises comes back as its end."""
 
 import gc
-import threading
 import traceback
 import weakref
 
 import pytest
 import trio
-from trio._core import _thread_cache
 
 from tests.unit.plans import Calls
+from tests.unit.server.threads import start_no_thread
 from yak.core.events import JobDone, RunJob
 from yak.core.jobs import SIDE_BY_SIDE
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
-from yak.server import jobs
 from yak.server.clock import Clock
 from yak.server.jobs import DEADLINE_MS, JobRunner
 from yak.sim.disk import SimDisk
@@ -59,17 +57,7 @@ def test_a_panic_of_native_code_ends_the_job_only():
 
 
 def test_job_waits_while_the_system_starts_no_thread(monkeypatch, caplog):
-    """A container may have a limit of processes, which those of others reach too (pids.max of cgroups)."""
-    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")] * 2
-
-    def failing(thread) -> None:
-        if failures:
-            raise failures.pop()
-        start(thread)
-
-    monkeypatch.setattr(jobs, "_THREAD_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
-    monkeypatch.setattr(threading.Thread, "start", failing)
+    failures = start_no_thread(monkeypatch, times=2)
     (end,) = ends_of(lambda: 7)
     assert end.result == 7
     assert failures == []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import trio
-from trio._core import _thread_cache
 
+from tests.unit.server.threads import start_no_thread
 from yak.server.name_lookups import NameLookups
 from yak.server.peer_connect import NotConnectedError, connect_peer
 
@@ -59,12 +59,8 @@ async def fails(host: str) -> None:
 async def test_peer_is_unreachable_while_the_system_starts_no_thread(
     over: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
     trio.socket.set_custom_hostname_resolver(NameLookups())
-    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
-    monkeypatch.setattr(threading.Thread, "start", fail)
+    start_no_thread(monkeypatch, times=100)
     with pytest.raises(NotConnectedError) as caught:
         await connect_peer("other.example", 9092, 1.0)
     assert (caught.value.how, over.is_set()) == ("unreachable", False)

@@ -11,12 +11,12 @@ from unittest.mock import Mock
 
 import pytest
 import trio
-from trio._core import _thread_cache
 
 from tests.unit.security.identities import make
+from tests.unit.server.threads import start_no_thread
 from yak.core.events import OwnUsersChanged
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
-from yak.server import jobs, reload
+from yak.server import reload
 from yak.server.reload import ListenerReloads, Terminal, reload_files
 from yak.server.tls_listener import ListenerTls
 from yak.server.users_file import read_users_file
@@ -173,18 +173,8 @@ def test_closed_terminal_is_detected_except_behind_nohup(handling, then):
 
 @pytest.mark.parametrize("kind", ["configs", "certificates", "users"])
 async def test_reload_waits_while_the_system_starts_no_thread(tmp_path, monkeypatch, caplog, kind):
-    """A container may have a limit of processes, which those of others reach too (pids.max of cgroups)."""
-    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
-
-    def failing(thread):
-        if failures:
-            raise failures.pop()
-        start(thread)
-
     tls, users = Mock(), write_users(tmp_path / "users", "ann:first\n")
-    monkeypatch.setattr(jobs, "_THREAD_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
-    monkeypatch.setattr(threading.Thread, "start", failing)
+    failures = start_no_thread(monkeypatch, times=1)
     posted = []
     async with trio.open_nursery() as nursery:
         if kind == "configs":

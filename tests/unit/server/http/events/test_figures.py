@@ -1,14 +1,12 @@
 """Progress and rates: what moved, once, within bounds."""
 
-import threading
 from types import SimpleNamespace
 
 import trio
-from trio._core import _thread_cache
 
+from tests.unit.server.threads import start_no_thread
 from yak.ids import TopicPartition
 from yak.replication.traffic import Traffic
-from yak.server import jobs
 from yak.server.http.events.pump import CHECKED_MAX, MOVED_MAX, TOPICS_MAX, ProcessFigures, Progress, Rates
 
 
@@ -136,17 +134,7 @@ def test_recreated_topic_has_no_negative_rates():
 
 
 async def test_disk_figures_wait_while_the_system_starts_no_thread(tmp_path, monkeypatch):
-    """A container may have a limit of processes, which those of others reach too (pids.max of cgroups)."""
-    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
-
-    def failing(thread):
-        if failures:
-            raise failures.pop()
-        start(thread)
-
-    monkeypatch.setattr(jobs, "_THREAD_RETRY_SECONDS", 0.01)
-    monkeypatch.setattr(_thread_cache, "THREAD_CACHE", _thread_cache.ThreadCache())
-    monkeypatch.setattr(threading.Thread, "start", failing)
+    failures = start_no_thread(monkeypatch, times=1)
     directories = [SimpleNamespace(path=str(tmp_path), failure=None)]
     async with trio.open_nursery() as nursery:
         figures = ProcessFigures(
