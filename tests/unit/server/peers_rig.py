@@ -92,6 +92,13 @@ async def running(core: FakeCore | None = None, **limits: int) -> AsyncIterator[
         selecting.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def connected(core: FakeCore | None = None, **limits: int) -> AsyncIterator[tuple[Running, trio.SocketStream]]:
+    """A shell with a connection to a peer, and its other side."""
+    async with running(core, **limits) as (broker, listening):
+        yield broker, await broker.connected_to(listening)
+
+
 def reset(stream: trio.SocketStream) -> None:
     stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
     stream.socket.close()

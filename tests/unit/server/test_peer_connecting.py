@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.peers_rig import full, port_of, running
+from tests.unit.server.peers_rig import connected, full, port_of, running
 from tests.unit.server.shell_rig import receive
 from yak.core.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
 from yak.server import peer_connect
@@ -16,8 +16,7 @@ from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
 
 async def test_peer_answers_a_request() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         broker.ask(SendPeer(1, [frame(b"request")]))
         assert await receive(stream, 11) == frame(b"request")
         await stream.send_all(frame(b"answer"))

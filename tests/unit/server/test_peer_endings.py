@@ -10,7 +10,7 @@ import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.peers_rig import FakeCore, port_of, reset, running
+from tests.unit.server.peers_rig import FakeCore, connected, port_of, reset, running
 from yak.config.listeners import PLAINTEXT_LISTENER
 from yak.core.events import (
     ClosePeer,
@@ -30,8 +30,7 @@ from yak.server.sweeper import run_sweeper
 
 
 async def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         await stream.send_all(frame(b"last words") + b"\0\0")
         await stream.aclose()
         assert await broker.lost() == PeerLost(1, "closed", "the peer closed the connection")
@@ -57,8 +56,7 @@ async def test_socket_that_the_kernel_does_not_watch_is_reported_as_unreachable(
 
 @pytest.mark.parametrize("in_order", [True, False])
 async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended(in_order: bool) -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         await stream.send_all(frame(b"last words"))
         if in_order:
             stream.socket.close()
@@ -75,8 +73,7 @@ async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it
     ("number", "how"), [(errno.ETIMEDOUT, "unreachable"), (errno.EHOSTUNREACH, "unreachable"), (errno.EPIPE, "closed")]
 )
 async def test_other_ends_are_reported_by_their_error(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
 
         def fail(*_: object) -> int:
             raise OSError(number, "words")

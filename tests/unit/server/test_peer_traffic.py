@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from tests.unit.server.frames import frame
-from tests.unit.server.peers_rig import FakeCore, reset, running
+from tests.unit.server.peers_rig import FakeCore, connected, reset
 from tests.unit.server.shell_rig import ProcessHalted, receive
 from yak.core.events import ClosePeer, Effect, Event, PeerAnswered, PeerConnected, PeerLost, SendPeer
 from yak.server.answer_buffer import SMALLEST_BYTES
@@ -21,8 +21,7 @@ from yak.server.answer_buffer import SMALLEST_BYTES
 async def test_answers_of_any_size_come_whole_and_in_order_however_they_are_cut(piece: int, sizes: list[int]) -> None:
     if sum(sizes) > 20_000 * piece:
         pytest.skip("too many pieces to be quick")
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         rng = random.Random(piece)
         answers = [rng.randbytes(size) for size in sizes for _ in range(3)]
         data = b"".join(map(frame, answers))
@@ -33,8 +32,7 @@ async def test_answers_of_any_size_come_whole_and_in_order_however_they_are_cut(
 
 
 async def test_an_answer_of_ten_megabytes_comes_whole() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         answer = random.Random(1).randbytes(10_000_000)
         for _ in range(3):
             await stream.send_all(frame(answer))
@@ -44,8 +42,7 @@ async def test_an_answer_of_ten_megabytes_comes_whole() -> None:
 
 async def test_all_answers_of_one_read_are_one_turn_and_what_they_ask_for_leaves_in_one_send() -> None:
     core = FakeCore(reaction=lambda event: [SendPeer(1, [b"next"])] if isinstance(event, PeerAnswered) else [])
-    async with running(core) as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected(core) as (broker, stream):
         answers = [b"answer %d" % number for number in range(20)]
         await stream.send_all(b"".join(map(frame, answers)) + b"\0\0")
         assert await receive(stream, 80) == b"next" * 20
@@ -57,8 +54,7 @@ async def test_all_answers_of_one_read_are_one_turn_and_what_they_ask_for_leaves
 
 
 async def test_half_an_answer_is_no_turn() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         turns = broker.shell.counters.turns
         await stream.send_all(frame(bytes(20_000))[:10_000])
         await broker.until(lambda: broker.shell.counters.received_bytes == 10_000)
@@ -69,8 +65,7 @@ async def test_half_an_answer_is_no_turn() -> None:
 
 async def test_after_a_close_the_rest_of_a_read_is_not_stepped() -> None:
     core = FakeCore(reaction=lambda event: [ClosePeer(1)] if isinstance(event, PeerAnswered) else [])
-    async with running(core) as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected(core) as (broker, stream):
         await stream.send_all(frame(b"first") + frame(b"second"))
         await broker.until(lambda: bool(core.answers))
         await trio.testing.wait_all_tasks_blocked()
@@ -81,8 +76,7 @@ async def test_after_a_close_the_rest_of_a_read_is_not_stepped() -> None:
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 0, 3, 1001, 2**31 - 1])
 async def test_a_length_that_no_answer_has_ends_the_connection(length: int) -> None:
-    async with running(peer_answer_bytes_max=1000) as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected(peer_answer_bytes_max=1000) as (broker, stream):
         await stream.send_all(frame(b"a good one") + struct.pack(">i", length))
         assert await broker.lost() == PeerLost(1, "unreachable", f"a response of {length} bytes")
         assert broker.core.answers == [b"a good one"]
@@ -90,8 +84,7 @@ async def test_a_length_that_no_answer_has_ends_the_connection(length: int) -> N
 
 
 async def test_the_largest_answer_allowed_is_taken() -> None:
-    async with running(peer_answer_bytes_max=100_000) as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected(peer_answer_bytes_max=100_000) as (broker, stream):
         await stream.send_all(frame(bytes(100_000)))
         await broker.until(lambda: bool(broker.core.answers))
 
@@ -103,8 +96,7 @@ def test_exception_out_of_core_in_an_answer_halts_process() -> None:
                 raise ZeroDivisionError("a bug")
             return []
 
-        async with running(FakeCore(reaction=fail)) as (broker, listening):
-            stream = await broker.connected_to(listening)
+        async with connected(FakeCore(reaction=fail)) as (_broker, stream):
             await stream.send_all(frame(b"hello"))
             await trio.sleep_forever()
 
@@ -117,8 +109,7 @@ def test_exception_out_of_core_in_an_answer_halts_process() -> None:
 
 
 async def test_a_peer_that_does_not_read_gets_everything_once_it_does_and_is_read_all_the_while() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         data = random.Random(2).randbytes(12_000_000)
         broker.ask(SendPeer(1, [data[:5], data[5:8_000_000]]))
         broker.ask(SendPeer(1, [data[8_000_000:]]))
@@ -130,8 +121,7 @@ async def test_a_peer_that_does_not_read_gets_everything_once_it_does_and_is_rea
 
 
 async def test_a_peer_that_is_lost_with_much_unsent_is_lost_once() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         broker.ask(SendPeer(1, [bytes(12_000_000)]))
         reset(stream)
         assert (await broker.lost()).how == "reset"
@@ -142,8 +132,7 @@ async def test_a_peer_that_is_lost_with_much_unsent_is_lost_once() -> None:
 
 
 async def test_peer_connection_may_be_closed_with_much_unsent_data() -> None:
-    async with running() as (broker, listening):
-        stream = await broker.connected_to(listening)
+    async with connected() as (broker, stream):
         broker.ask(SendPeer(1, [bytes(12_000_000)]))
         await trio.testing.wait_all_tasks_blocked()
         broker.ask(ClosePeer(1))
