@@ -49,7 +49,7 @@ async def wait_for_ever(*_):
     await trio.sleep_forever()
 
 
-async def writes(context, positions, seconds=100, takes=None):
+async def writes(context, positions, seconds=100, takes=None, ids=None):
     """What a stream writes until it ends, the time is over, or its listener has taken so many writes."""
     written = []
 
@@ -59,7 +59,7 @@ async def writes(context, positions, seconds=100, takes=None):
             await trio.sleep_forever()
 
     with trio.move_on_after(seconds):
-        await RecordStream(context, positions, "json", ids_of(context, ["t"])).run(write)
+        await RecordStream(context, positions, "json", ids or ids_of(context, ["t"])).run(write)
     return written
 
 
@@ -193,13 +193,7 @@ async def test_stream_resumed_on_a_topic_that_was_created_again_reads_it_from_it
 
 async def test_stream_whose_topic_was_created_again_since_its_positions_were_read_ends(autojump_clock):
     context = context_of(image_of({"t": [1]}), wait_for_ever)
-    written = []
-
-    async def write(data):
-        written.append(data)
-
-    with trio.move_on_after(50):
-        await RecordStream(context, {TopicPartition("t", 0): 7}, "json", {"t": uuid.UUID(int=5)}).run(write)
+    written = await writes(context, {TopicPartition("t", 0): 7}, ids={"t": uuid.UUID(int=5)})
     assert b"event: end" in written[-1]
     assert b"it was deleted" in written[-1]
 
