@@ -21,16 +21,7 @@ LONG = st.integers(-(2**63), 2**63 - 1)
 
 
 @given(TEXT, TEXT, st.integers(0, 2**31 - 1), LONG, st.integers(-1, 2**31 - 1), TEXT, LONG, st.none() | st.uuids())
-def test_written_record_is_read_back_unchanged(
-    group: str,
-    topic: str,
-    partition: int,
-    offset: int,
-    epoch: int,
-    metadata: str,
-    commit_ms: int,
-    topic_id: uuid.UUID | None,
-) -> None:
+def test_written_record_is_read_back_unchanged(group, topic, partition, offset, epoch, metadata, commit_ms, topic_id):
     committed = Committed(offset, epoch, metadata, commit_ms, topic_id=topic_id)
     record = offset_record(group, topic, partition, committed)
     assert read_offset_key(record.key) == (group, topic, partition)
@@ -38,7 +29,7 @@ def test_written_record_is_read_back_unchanged(
     assert read_offset_value(record.value) == committed
 
 
-def test_the_bytes_are_kafkas() -> None:
+def test_the_bytes_are_kafkas():
     record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000, topic_id=uuid.UUID(int=9)))
     assert record.key.hex() == "0001" + "0001" + "67" + "0001" + "74" + "00000003"
     assert record.value is not None
@@ -46,35 +37,35 @@ def test_the_bytes_are_kafkas() -> None:
     assert record.value.hex() == "0004" + fields + "01" + "00" + "10" + "00" * 15 + "09"
 
 
-def test_value_of_version_3_has_no_topic_id() -> None:
+def test_value_of_version_3_has_no_topic_id():
     value = bytes.fromhex("0003" + "0000000000000005" + "00000002" + "0001" + "6d" + "00000000000003e8")
     assert read_offset_value(value) == Committed(5, 2, "m", 1000)
 
 
-def test_a_time_to_forget_it_has_its_own_version_which_has_no_leader_epoch() -> None:
+def test_a_time_to_forget_it_has_its_own_version_which_has_no_leader_epoch():
     record = offset_record("g", "t", 3, Committed(5, 2, "m", 1000, 2000))
     assert record.value is not None
     assert record.value[:2] == b"\0\1"
     assert read_offset_value(record.value) == Committed(5, -1, "m", 1000, 2000)
 
 
-def test_a_tombstone_has_the_same_key() -> None:
+def test_a_tombstone_has_the_same_key():
     assert offset_record("g", "t", 3, None) == (offset_record("g", "t", 3, Committed(1, 1, "", 0)).key, None)
 
 
 @given(st.binary(max_size=60))
-def test_no_bytes_end_in_anything_but_a_refusal(data: bytes) -> None:
+def test_no_bytes_end_in_anything_but_a_refusal(data):
     for read in (read_offset_key, read_offset_value):
         with contextlib.suppress(UnreadableRecord):
             read(data)
 
 
-def test_a_version_of_tomorrow_is_refused() -> None:
+def test_a_version_of_tomorrow_is_refused():
     with pytest.raises(UnreadableRecord, match="version 5"):
         read_offset_value(b"\0\5" + bytes(40))
 
 
-def test_offsets_are_stored_by_topic_and_partition_and_removed_without_a_trace() -> None:
+def test_offsets_are_stored_by_topic_and_partition_and_removed_without_a_trace():
     offsets = Offsets()
     one, two = Committed(1, 0, "", 0), Committed(2, 0, "", 0)
     offsets.put("t", 0, one, 0)
@@ -93,7 +84,7 @@ def at(record_offset: int) -> Committed:
     return Committed(record_offset * 10, 0, "", 0, record_offset=record_offset)
 
 
-def test_pending_offset_is_committed_or_dropped_at_the_marker() -> None:
+def test_pending_offset_is_committed_or_dropped_at_the_marker():
     offsets = Offsets()
     offsets.put("t", 0, at(1), 0)
     offsets.put_pending(7, "t", 0, at(2))
@@ -111,7 +102,7 @@ def test_pending_offset_is_committed_or_dropped_at_the_marker() -> None:
     assert offsets.pending == {}
 
 
-def test_committed_offset_with_a_later_record_stays_when_the_transaction_commits() -> None:
+def test_committed_offset_with_a_later_record_stays_when_the_transaction_commits():
     offsets = Offsets()
     offsets.put_pending(7, "t", 0, at(1))
     offsets.put_pending(8, "t", 0, at(2))
@@ -121,7 +112,7 @@ def test_committed_offset_with_a_later_record_stays_when_the_transaction_commits
     assert list(offsets) == [("t", 0, at(3))]
 
 
-def test_tombstone_removes_pending_offsets_of_all_producers() -> None:
+def test_tombstone_removes_pending_offsets_of_all_producers():
     offsets = Offsets()
     offsets.put_pending(7, "t", 0, at(1))
     offsets.put_pending(8, "t", 0, at(2))
@@ -143,7 +134,7 @@ class Unread(dict):  # type: ignore[type-arg]
     __iter__ = values = items = keys = _refuse  # type: ignore[assignment]
 
 
-def test_pending_offset_is_found_without_iterating_over_transactions() -> None:
+def test_pending_offset_is_found_without_iterating_over_transactions():
     offsets = Offsets()
     for producer_id in range(3):
         offsets.put_pending(producer_id, "t", 0, at(producer_id))
@@ -157,7 +148,7 @@ def test_pending_offset_is_found_without_iterating_over_transactions() -> None:
     assert sorted(offsets) == [("t", 0, at(1)), ("t", 2, at(1))]
 
 
-def test_partitions_of_some_topics_are_found_without_reading_those_of_others() -> None:
+def test_partitions_of_some_topics_are_found_without_reading_those_of_others():
     offsets = Offsets()
     offsets.put("t", 1, at(1), 0)
     offsets.put_pending(7, "t", 2, at(2))
@@ -193,9 +184,7 @@ def changed(changes: list[tuple[str, int, int]]) -> Offsets:
 
 
 @given(CHANGES, st.lists(st.integers(0, 30), max_size=3), st.sampled_from([None, {"t"}]), st.booleans())
-def test_offsets_at_a_high_watermark_are_those_of_the_records_below_it(
-    changes: list[tuple[str, int, int]], high_watermarks: list[int], topics: set[str] | None, is_copy: bool
-) -> None:
+def test_offsets_at_a_high_watermark_are_those_of_the_records_below_it(changes, high_watermarks, topics, is_copy):
     offsets = changed(changes)
     for high_watermark in sorted(high_watermarks):
         now = offsets.at(high_watermark, topics, is_copy=is_copy)
@@ -208,7 +197,7 @@ def test_offsets_at_a_high_watermark_are_those_of_the_records_below_it(
     assert sorted(offsets) == sorted(changed(changes))
 
 
-def test_offset_replaced_by_a_committed_change_is_forgotten() -> None:
+def test_offset_replaced_by_a_committed_change_is_forgotten():
     offsets = Offsets()
     for end_offset in range(1, 100):
         offsets.put("t", 0, at(end_offset), end_offset)
@@ -218,7 +207,7 @@ def test_offset_replaced_by_a_committed_change_is_forgotten() -> None:
     assert offsets.at(99) is offsets
 
 
-def test_offsets_that_are_loaded_replace_nothing() -> None:
+def test_offsets_that_are_loaded_replace_nothing():
     """What was there before them is not known: a reader waits until they are committed."""
     offsets = Offsets()
     offsets.put("t", 0, at(1), 0)

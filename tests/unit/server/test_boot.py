@@ -30,15 +30,13 @@ def start(folder: Path, **options: object) -> tuple[boot.LoadedState, object]:
         opened.log_store.release()
 
 
-def test_kernel_boot_id_is_read_from_its_file(tmp_path: Path) -> None:
+def test_kernel_boot_id_is_read_from_its_file(tmp_path):
     (tmp_path / "boot_id").write_text("some-id\n")
     assert boot.kernel_boot_id(str(tmp_path / "boot_id")) == "some-id"
     assert boot.kernel_boot_id(str(tmp_path / "absent")) is None
 
 
-def test_a_start_after_the_machine_went_down_is_registered_as_lossy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_start_after_the_machine_went_down_is_registered_as_lossy(tmp_path, monkeypatch):
     monkeypatch.setattr(boot, "kernel_boot_id", lambda: "first")
     opened, identity = start(tmp_path)
     assert not identity.lossy  # type: ignore[attr-defined]
@@ -49,9 +47,7 @@ def test_a_start_after_the_machine_went_down_is_registered_as_lossy(
     assert opened.log_store.report.lossy
 
 
-def test_start_of_a_voter_on_a_full_disk_is_refused_with_the_advice_to_make_room(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_start_of_a_voter_on_a_full_disk_is_refused_with_the_advice_to_make_room(tmp_path, monkeypatch):
     """Its log is sound: an empty data directory, the advice for a damaged one, would lose its votes."""
     start(tmp_path, metadata="raft")
     raft_log = RaftLog.open(RealDisk(), str(tmp_path / "__yak_metadata"), 1_000)
@@ -71,9 +67,7 @@ def test_start_of_a_voter_on_a_full_disk_is_refused_with_the_advice_to_make_room
     assert [advice.split()[0] for advice in refused.value.try_] == ["df"]
 
 
-def test_damaged_entry_of_the_quorum_is_truncated_only_after_the_machine_went_down(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_entry_of_the_quorum_is_truncated_only_after_the_machine_went_down(tmp_path, monkeypatch):
     """If the process alone ended, only the last write can be incomplete: the entries behind the damage may be committed."""
     monkeypatch.setattr(boot, "kernel_boot_id", lambda: "first")
     start(tmp_path, metadata="raft")
@@ -93,7 +87,7 @@ def test_damaged_entry_of_the_quorum_is_truncated_only_after_the_machine_went_do
     assert path.read_bytes() == b""
 
 
-def test_damaged_copy_of_the_metadata_is_moved_aside_without_the_votes_of_a_voter(tmp_path: Path) -> None:
+def test_damaged_copy_of_the_metadata_is_moved_aside_without_the_votes_of_a_voter(tmp_path):
     start(tmp_path, metadata="raft")
     folder = tmp_path / "__yak_metadata"
     raft_log = RaftLog.open(RealDisk(), str(folder), 1_000)
@@ -111,6 +105,6 @@ def test_damaged_copy_of_the_metadata_is_moved_aside_without_the_votes_of_a_vote
     assert (quorum.election, quorum.log.end_offset) == (ElectionState(5, 2), 1)
 
 
-def test_rack_is_part_of_the_broker_identity(tmp_path: Path) -> None:
+def test_rack_is_part_of_the_broker_identity(tmp_path):
     _, identity = start(tmp_path, rack="zone-a", role="follower")
     assert (identity.rack, identity.role) == ("zone-a", "follower")  # type: ignore[attr-defined]

@@ -42,12 +42,12 @@ def pooled(disk: RealDisk, path: Path) -> PooledFile:
     return file
 
 
-def test_real_disk_implements_the_disk_port(disk: RealDisk) -> None:
+def test_real_disk_implements_the_disk_port(disk):
     port: Disk = disk
     assert port is disk
 
 
-def test_appended_buffers_are_read_back_in_order(disk: RealDisk, tmp_path: Path) -> None:
+def test_appended_buffers_are_read_back_in_order(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a.log", create=True)
     assert file.append([b"one", memoryview(b"two"), bytearray(b"three")]) == 11
     assert file.append([b"4"]) == 1
@@ -57,19 +57,19 @@ def test_appended_buffers_are_read_back_in_order(disk: RealDisk, tmp_path: Path)
     assert file.read(5, 12) == b""
 
 
-def test_more_buffers_than_iov_max_are_all_written(disk: RealDisk, tmp_path: Path) -> None:
+def test_more_buffers_than_iov_max_are_all_written(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a.log", create=True)
     pieces = [bytes([index % 251]) * 3 for index in range(descriptors.IOV_MAX * 2 + 5)]
     assert file.append(pieces) == len(pieces) * 3
     assert file.read(1 << 20, 0) == b"".join(pieces)
 
 
-def test_an_absent_file_is_not_opened_without_create(disk: RealDisk, tmp_path: Path) -> None:
+def test_an_absent_file_is_not_opened_without_create(disk, tmp_path):
     with pytest.raises(FileNotFoundError):
         disk.open(f"{tmp_path}/absent")
 
 
-def test_many_files_live_on_few_descriptors(disk: RealDisk, tmp_path: Path) -> None:
+def test_many_files_live_on_few_descriptors(disk, tmp_path):
     files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(50)]
     for round_number in range(3):
         for number, file in enumerate(files):
@@ -80,7 +80,7 @@ def test_many_files_live_on_few_descriptors(disk: RealDisk, tmp_path: Path) -> N
     assert len(disk.pool._open) <= 8
 
 
-def test_a_descriptor_in_use_is_never_closed(disk: RealDisk, tmp_path: Path) -> None:
+def test_a_descriptor_in_use_is_never_closed(disk, tmp_path):
     """Readers and appenders of many files in threads, with a pool far too small: no byte lands in another file."""
     files = [disk.open(f"{tmp_path}/{number}", create=True) for number in range(24)]
     errors: list[BaseException] = []
@@ -106,7 +106,7 @@ def test_a_descriptor_in_use_is_never_closed(disk: RealDisk, tmp_path: Path) -> 
         assert set(file.read(1 << 20, 0)) == {number}
 
 
-def test_a_closed_file_opens_again(disk: RealDisk, tmp_path: Path) -> None:
+def test_a_closed_file_opens_again(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x"])
     file.close()
@@ -116,7 +116,7 @@ def test_a_closed_file_opens_again(disk: RealDisk, tmp_path: Path) -> None:
     assert file.read(10, 0) == b"xy"
 
 
-def test_renamed_file_remains_usable_under_its_new_name(disk: RealDisk, tmp_path: Path) -> None:
+def test_renamed_file_remains_usable_under_its_new_name(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x"])
     disk.rename(f"{tmp_path}/a", f"{tmp_path}/b")
@@ -127,9 +127,7 @@ def test_renamed_file_remains_usable_under_its_new_name(disk: RealDisk, tmp_path
     assert disk.open(f"{tmp_path}/b") is file
 
 
-def test_file_renamed_while_it_is_opened_is_not_the_one_that_takes_its_name(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_renamed_while_it_is_opened_is_not_the_one_that_takes_its_name(disk, tmp_path, monkeypatch):
     """Compaction and moves put another file in the place of one that threads read."""
     old, new = (disk.open(f"{tmp_path}/{name}", create=True) for name in ("0.log", "0.log.swap"))
     old.append([b"old"])
@@ -148,7 +146,7 @@ def test_file_renamed_while_it_is_opened_is_not_the_one_that_takes_its_name(
     assert new.read(3, 0) == b"new"
 
 
-def test_files_below_a_renamed_directory_remain_usable(disk: RealDisk, tmp_path: Path) -> None:
+def test_files_below_a_renamed_directory_remain_usable(disk, tmp_path):
     disk.make_directory(f"{tmp_path}/t-0/deep")
     shallow = disk.open(f"{tmp_path}/t-0/a", create=True)
     deep = disk.open(f"{tmp_path}/t-0/deep/b", create=True)
@@ -161,7 +159,7 @@ def test_files_below_a_renamed_directory_remain_usable(disk: RealDisk, tmp_path:
     assert (tmp_path / "t-0.deleted" / "deep" / "b").read_bytes() == b"d"
 
 
-def test_removed_file_is_not_found_by_its_handle_and_new_for_the_next_handle(disk: RealDisk, tmp_path: Path) -> None:
+def test_removed_file_is_not_found_by_its_handle_and_new_for_the_next_handle(disk, tmp_path):
     old = disk.open(f"{tmp_path}/a", create=True)
     old.append([b"old"])
     disk.remove(f"{tmp_path}/a")
@@ -175,7 +173,7 @@ def test_removed_file_is_not_found_by_its_handle_and_new_for_the_next_handle(dis
         old.append([b"ghost"])
 
 
-def test_removing_a_tree_gives_back_its_descriptors(disk: RealDisk, tmp_path: Path) -> None:
+def test_removing_a_tree_gives_back_its_descriptors(disk, tmp_path):
     disk.make_directory(f"{tmp_path}/t-0")
     file = disk.open(f"{tmp_path}/t-0/a", create=True)
     file.append([b"x"])
@@ -185,7 +183,7 @@ def test_removing_a_tree_gives_back_its_descriptors(disk: RealDisk, tmp_path: Pa
     assert not disk.exists(f"{tmp_path}/t-0")
 
 
-def test_replacing_a_file_is_seen_by_a_new_handle(disk: RealDisk, tmp_path: Path) -> None:
+def test_replacing_a_file_is_seen_by_a_new_handle(disk, tmp_path):
     path = f"{tmp_path}/checkpoint"
     disk.write_file(path, b"1")
     assert disk.open(path).read(10, 0) == b"1"
@@ -195,7 +193,7 @@ def test_replacing_a_file_is_seen_by_a_new_handle(disk: RealDisk, tmp_path: Path
     assert disk.names(str(tmp_path)) == ["checkpoint"]
 
 
-def test_truncate_shortens_the_file_and_appends_continue_from_there(disk: RealDisk, tmp_path: Path) -> None:
+def test_truncate_shortens_the_file_and_appends_continue_from_there(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"0123456789"])
     file.truncate(4)
@@ -203,7 +201,7 @@ def test_truncate_shortens_the_file_and_appends_continue_from_there(disk: RealDi
     assert file.read(100, 0) == b"0123x"
 
 
-def test_a_short_write_is_finished(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_finished(disk, tmp_path, monkeypatch):
     file = disk.open(f"{tmp_path}/a", create=True)
     real_writev = os.writev
     monkeypatch.setattr(os, "writev", lambda fd, buffers: real_writev(fd, [bytes(memoryview(buffers[0])[:2])]))
@@ -212,7 +210,7 @@ def test_a_short_write_is_finished(disk: RealDisk, tmp_path: Path, monkeypatch: 
     assert file.read(100, 0) == b"abcdefgh"
 
 
-def test_a_failed_write_is_cut_back(disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_write_is_cut_back(disk, tmp_path, monkeypatch):
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"kept"])
     real_writev = os.writev
@@ -234,16 +232,14 @@ def test_a_failed_write_is_cut_back(disk: RealDisk, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-def test_a_full_device_raises_enospc(disk: RealDisk) -> None:
+def test_a_full_device_raises_enospc(disk):
     file = disk.open("/dev/full")
     with pytest.raises(OSError, match="No space") as caught:
         file.append([b"x"])
     assert caught.value.errno == errno.ENOSPC
 
 
-def test_file_that_finds_no_room_at_its_creation_is_disk_full_and_can_be_created_later(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_finds_no_room_at_its_creation_is_disk_full_and_can_be_created_later(disk, tmp_path, monkeypatch):
     def full(path: str, *_: object, **__: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
@@ -256,7 +252,7 @@ def test_file_that_finds_no_room_at_its_creation_is_disk_full_and_can_be_created
     assert disk.read_file(f"{tmp_path}/a") == b"kept"
 
 
-def test_cached_reads_equal_plain_ones(disk: RealDisk, tmp_path: Path) -> None:
+def test_cached_reads_equal_plain_ones(disk, tmp_path):
     file = disk.open(f"{tmp_path}/a", create=True)
     data = os.urandom(300_000)
     file.append([data])
@@ -264,9 +260,7 @@ def test_cached_reads_equal_plain_ones(disk: RealDisk, tmp_path: Path) -> None:
         assert file.read_cached(size, position) == data[position : position + size]
 
 
-def test_cached_read_of_uncached_file_returns_none(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_read_of_uncached_file_returns_none(disk, tmp_path, monkeypatch):
     file = disk.open(f"{tmp_path}/a", create=True)
     file.append([b"x" * 100])
 
@@ -277,9 +271,7 @@ def test_cached_read_of_uncached_file_returns_none(
     assert file.read_cached(10, 0) is None
 
 
-def test_a_file_system_without_nowait_is_remembered(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_without_nowait_is_remembered(disk, tmp_path, monkeypatch):
     calls = []
 
     def unsupported(*_: object) -> int:
@@ -296,7 +288,7 @@ def test_a_file_system_without_nowait_is_remembered(
     assert len(calls) == 1
 
 
-def test_the_lock_keeps_a_second_process_out(disk: RealDisk, tmp_path: Path) -> None:
+def test_the_lock_keeps_a_second_process_out(disk, tmp_path):
     lock = disk.lock(f"{tmp_path}/.lock")
     with pytest.raises(BlockingIOError, match=str(os.getpid())):
         disk.lock(f"{tmp_path}/.lock")
@@ -312,7 +304,7 @@ def test_the_lock_keeps_a_second_process_out(disk: RealDisk, tmp_path: Path) -> 
     disk.lock(f"{tmp_path}/.lock").release()
 
 
-def test_listings_are_sorted(disk: RealDisk, tmp_path: Path) -> None:
+def test_listings_are_sorted(disk, tmp_path):
     for name in ("b", "a", "c"):
         disk.write_file_lazily(f"{tmp_path}/{name}", name.encode() * 3)
     disk.make_directory(f"{tmp_path}/0")
@@ -322,9 +314,7 @@ def test_listings_are_sorted(disk: RealDisk, tmp_path: Path) -> None:
     assert 0 < disk.free_bytes(str(tmp_path)) <= disk.total_bytes(str(tmp_path))
 
 
-def test_append_succeeds_while_the_system_starts_no_thread(
-    eager: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_append_succeeds_while_the_system_starts_no_thread(eager, tmp_path, monkeypatch):
     file = pooled(eager, tmp_path / "a.log")
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
@@ -333,7 +323,7 @@ def test_append_succeeds_while_the_system_starts_no_thread(
     wait_for_round(eager, 1)
 
 
-def test_write_back_runs_in_its_thread_after_enough_bytes(eager: RealDisk, tmp_path: Path) -> None:
+def test_write_back_runs_in_its_thread_after_enough_bytes(eager, tmp_path):
     file = pooled(eager, tmp_path / "a")
     started: list[str] = []
     done = threading.Event()
@@ -352,7 +342,7 @@ def test_write_back_runs_in_its_thread_after_enough_bytes(eager: RealDisk, tmp_p
     assert started == ["write-back"]
 
 
-def test_failed_write_back_fails_the_next_sync_and_append(disk: RealDisk, tmp_path: Path) -> None:
+def test_failed_write_back_fails_the_next_sync_and_append(disk, tmp_path):
     file = pooled(disk, tmp_path / "a")
     file.append([b"x"])
     file.failure = OSError(errno.EIO, "Input/output error")
@@ -382,8 +372,8 @@ def test_write_back_where_the_system_call_is_refused_syncs_the_file(
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_descriptor_of_a_file_removed_during_an_append_is_closed_when_the_append_ends(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
-) -> None:
+    disk, tmp_path, monkeypatch, fails
+):
     file = pooled(disk, tmp_path / "a")
     file.append([b"x"])
     fd, real = file.fd, os.writev
@@ -430,9 +420,7 @@ def two_files(disk: RealDisk, tmp_path: Path) -> tuple[PooledFile, PooledFile]:
     return bad, good
 
 
-def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(
-    eager: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(eager, tmp_path, monkeypatch):
     bad, good = two_files(eager, tmp_path)
     started: list[int] = []
     monkeypatch.setattr(write_back, "start_write_out", started.append)
@@ -448,9 +436,7 @@ def test_write_back_of_a_file_that_fails_to_open_leaves_the_other_files_theirs(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_write_back_without_a_free_descriptor_comes_in_a_later_round(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_write_back_without_a_free_descriptor_comes_in_a_later_round(disk, tmp_path, monkeypatch, number):
     bad, good = two_files(disk, tmp_path)
     good.append([b"y"])
     with monkeypatch.context() as patch:
@@ -465,7 +451,7 @@ def test_write_back_without_a_free_descriptor_comes_in_a_later_round(
     assert bad.fd in started
 
 
-def test_write_back_of_a_removed_path_is_no_failure_of_the_file(disk: RealDisk, tmp_path: Path) -> None:
+def test_write_back_of_a_removed_path_is_no_failure_of_the_file(disk, tmp_path):
     bad, _ = two_files(disk, tmp_path)
     os.unlink(bad.path)
     disk.write_back.request()
@@ -473,9 +459,7 @@ def test_write_back_of_a_removed_path_is_no_failure_of_the_file(disk: RealDisk, 
     assert bad.failure is None
 
 
-def test_append_during_its_write_back_is_written_back_by_the_next_round(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_append_during_its_write_back_is_written_back_by_the_next_round(disk, tmp_path, monkeypatch):
     file = pooled(disk, tmp_path / "a")
     started: list[int] = []
 
@@ -492,9 +476,7 @@ def test_append_during_its_write_back_is_written_back_by_the_next_round(
     assert started == [file.fd, file.fd]
 
 
-def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round(disk, tmp_path, monkeypatch):
     """Another thread's append begins a round while this one has written and is not counted yet."""
     file = pooled(disk, tmp_path / "a")
     started: list[int] = []
@@ -525,9 +507,7 @@ def test_append_between_its_write_and_its_count_is_written_back_by_a_later_round
         max_size=40,
     )
 )
-def test_files_behave_like_byte_strings(
-    tmp_path_factory: pytest.TempPathFactory, actions: list[tuple[int, str, bytes]]
-) -> None:
+def test_files_behave_like_byte_strings(tmp_path_factory, actions):
     directory = tmp_path_factory.mktemp("disk")
     disk = RealDisk(max_open_files=2)
     files = [disk.open(f"{directory}/{number}", create=True) for number in range(6)]
@@ -560,9 +540,7 @@ def test_the_descriptor_pool_without_the_interpreter_lock_is_refused(monkeypatch
 @pytest.mark.parametrize(
     ("limit", "files", "clients"), [(256, 72, 72), (1024, 432, 432), (4096, 1936, 1936), (524_288, 4096, 519_968)]
 )
-def test_open_files_are_shared_out_between_logs_and_clients_whatever_their_limit(
-    limit: int, files: int, clients: int
-) -> None:
+def test_open_files_are_shared_out_between_logs_and_clients_whatever_their_limit(limit, files, clients):
     shares = share_out(limit)
     assert (shares.files, shares.clients) == (files, clients)
     assert shares.files + shares.clients + shares.peers_proving + PEERS_RESERVED < limit

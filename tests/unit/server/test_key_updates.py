@@ -77,9 +77,7 @@ def records(pair: Pair, tmp_path: Path) -> ClientRecords:
     return ClientRecords(tmp_path / "keys")
 
 
-def test_data_after_key_updates_are_decrypted_and_answered_under_the_new_keys(
-    pair: Pair, records: ClientRecords
-) -> None:
+def test_data_after_key_updates_are_decrypted_and_answered_under_the_new_keys(pair, records):
     for number in range(100):
         pair.sock.waiting += records.key_update(number % 2) + records.record(b"%d" % number)
         buffer = bytearray(10)
@@ -88,13 +86,13 @@ def test_data_after_key_updates_are_decrypted_and_answered_under_the_new_keys(
         assert pair.decrypted() == b"answer %d" % number
 
 
-def test_key_updates_without_data_are_refused_after_32(pair: Pair, records: ClientRecords) -> None:
+def test_key_updates_without_data_are_refused_after_32(pair, records):
     pair.sock.waiting += b"".join(records.key_update(NOT_REQUESTED) for _ in range(1_000))
     with pytest.raises(KeyUpdatesError, match="32 key updates in succession"):
         pair.tls.recv_into(bytearray(100))
 
 
-def test_key_updates_whose_answers_are_not_read_are_refused(pair: Pair, records: ClientRecords) -> None:
+def test_key_updates_whose_answers_are_not_read_are_refused(pair, records):
     updates = 0
 
     def update_until_refused() -> None:
@@ -109,7 +107,7 @@ def test_key_updates_whose_answers_are_not_read_are_refused(pair: Pair, records:
     assert 2_000 < updates < 3_000
 
 
-def test_key_update_after_each_record_of_a_large_answer_is_served(pair: Pair, records: ClientRecords) -> None:
+def test_key_update_after_each_record_of_a_large_answer_is_served(pair, records):
     """Java's client updates its keys also for what it reads: each 32 KiB of an answer with a low jdk.tls.keyLimits."""
     pair.sock.sent += pair.tls.encrypt(bytes(4 * 1024 * 1024))
     pair.sock.waiting += b"".join(records.key_update(REQUESTED) for _ in range(256)) + records.record(b"next")
@@ -128,7 +126,7 @@ def test_key_update_after_each_record_of_a_large_answer_is_served(pair: Pair, re
         pair.tls.recv_into(buffer)
 
 
-def test_records_that_come_in_pieces_of_any_size_are_decrypted(pair: Pair, records: ClientRecords) -> None:
+def test_records_that_come_in_pieces_of_any_size_are_decrypted(pair, records):
     sent = b"".join(records.key_update(NOT_REQUESTED) + records.record(b"%d," % number) for number in range(500))
     expected = b"".join(b"%d," % number for number in range(500))
     pair.sock.waiting += sent
@@ -143,9 +141,7 @@ def test_records_that_come_in_pieces_of_any_size_are_decrypted(pair: Pair, recor
     assert not pair.tls.has_pending
 
 
-async def test_client_that_floods_key_updates_is_closed_alone_and_logged(
-    known: Identities, tmp_path: Path, client: ssl.SSLContext, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_client_that_floods_key_updates_is_closed_alone_and_logged(known, tmp_path, client, caplog):
     async with running_tls(known.configs) as (broker, _):
         other = await secured(broker, trusting(known))
         stream = await secured(broker, client)
@@ -161,9 +157,7 @@ async def test_client_that_floods_key_updates_is_closed_alone_and_logged(
     assert "key updates in succession" in fields["hint"]
 
 
-async def test_http_client_that_floods_key_updates_is_closed(
-    known: Identities, tmp_path: Path, client: ssl.SSLContext
-) -> None:
+async def test_http_client_that_floods_key_updates_is_closed(known, tmp_path, client):
     async with serving((), tls=ListenerTls("HTTP", known.configs, uses_sasl=True)) as rig:
         stream = trio.SSLStream(await trio.open_tcp_stream("127.0.0.1", rig.port), client, server_hostname="localhost")
         await stream.do_handshake()

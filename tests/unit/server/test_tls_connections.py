@@ -31,7 +31,7 @@ MUTE = frame(b"mute.... now")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_client_is_served_with_either_version(known: Identities, version: ssl.TLSVersion) -> None:
+async def test_client_is_served_with_either_version(known, version):
     async with running_tls(known.configs) as (broker, _):
         context = trusting(known)
         context.minimum_version = context.maximum_version = version
@@ -46,9 +46,7 @@ async def test_client_is_served_with_either_version(known: Identities, version: 
 @pytest.mark.parametrize(
     ("auth", "has_certificate", "principal"), [("required", True, "User:alice"), ("requested", False, "User:ANONYMOUS")]
 )
-async def test_principal_comes_from_the_certificate_by_the_rules(
-    known: Identities, auth: str, has_certificate: bool, principal: str
-) -> None:
+async def test_principal_comes_from_the_certificate_by_the_rules(known, auth, has_certificate, principal):
     rules = {"ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1/", "ssl.client.auth": auth}
     async with running_tls(known.configs | rules) as (broker, _):
         certificate = known.client if has_certificate else None
@@ -69,24 +67,18 @@ async def refused(configs: dict[str, str], context: ssl.SSLContext, kind: str = 
         assert broker.shell.counters.bugs == 0
 
 
-async def test_client_without_a_certificate_is_refused_where_one_is_required(
-    known: Identities, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_client_without_a_certificate_is_refused_where_one_is_required(known, caplog):
     await refused(known.configs | CLIENT_AUTH, trusting(known))
     assert "the client sent no certificate" in str([record.__dict__ for record in caplog.records])
 
 
 @pytest.mark.parametrize("auth", ["required", "requested"])
-async def test_client_with_a_certificate_of_another_authority_is_refused(
-    known: Identities, strange: Identities, auth: str
-) -> None:
+async def test_client_with_a_certificate_of_another_authority_is_refused(known, strange, auth):
     await refused(known.configs | {"ssl.client.auth": auth}, trusting(known, certificate=strange.client))
 
 
 @pytest.mark.parametrize(("made_days_ago", "reason"), [(30, "certificate has expired"), (-30, "not yet valid")])
-async def test_client_with_a_certificate_outside_its_dates_is_refused(
-    known: Identities, tmp_path: Path, caplog: pytest.LogCaptureFixture, made_days_ago: int, reason: str
-) -> None:
+async def test_client_with_a_certificate_outside_its_dates_is_refused(known, tmp_path, caplog, made_days_ago, reason):
     outdated = of_the_same_authority(known, tmp_path / "certs", made_days_ago)
     await refused(known.configs | CLIENT_AUTH, trusting(known, certificate=outdated.client))
     assert reason in str([record.__dict__ for record in caplog.records])
@@ -110,14 +102,8 @@ def of_the_same_authority(known: Identities, folder: Path, made_days_ago: int) -
     ],
 )
 async def test_client_refuses_a_broker_of_another_name_or_authority(
-    known: Identities,
-    strange: Identities,
-    caplog: pytest.LogCaptureFixture,
-    has_authority: bool,
-    host: str,
-    error: str,
-    noted: str,
-) -> None:
+    known, strange, caplog, has_authority, host, error, noted
+):
     def connect(port: int) -> None:
         with (
             socket.create_connection(("127.0.0.1", port)) as sock,
@@ -132,7 +118,7 @@ async def test_client_refuses_a_broker_of_another_name_or_authority(
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion.TLSv1:DeprecationWarning")
-async def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
+async def test_client_that_offers_tls_11_is_refused(known):
     context = trusting(known)
     context.set_ciphers("ALL:@SECLEVEL=0")
     context.minimum_version = ssl.TLSVersion.TLSv1
@@ -140,20 +126,20 @@ async def test_client_that_offers_tls_11_is_refused(known: Identities) -> None:
     await refused(known.configs, context)
 
 
-async def test_client_of_tls_12_is_refused_where_only_tls_13_is_enabled(known: Identities) -> None:
+async def test_client_of_tls_12_is_refused_where_only_tls_13_is_enabled(known):
     context = trusting(known)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     await refused(known.configs | {"ssl.enabled.protocols": "TLSv1.3"}, context)
 
 
-async def test_certificate_that_no_rule_names_is_refused(known: Identities) -> None:
+async def test_certificate_that_no_rule_names_is_refused(known):
     rules = {"ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/"}
     await refused(
         known.configs | CLIENT_AUTH | rules, trusting(known, certificate=known.client), kind="tls-principal-refused"
     )
 
 
-async def test_rules_refuse_no_certificate_where_the_login_names_the_client(known: Identities) -> None:
+async def test_rules_refuse_no_certificate_where_the_login_names_the_client(known):
     configs = {
         "listener.name.sasl_ssl.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^OU=(.*)$/$1/",
@@ -172,7 +158,7 @@ async def test_rules_refuse_no_certificate_where_the_login_names_the_client(know
         (b"\x16\x03\x01\xff\xff" + bytes(100), "tls-handshake-failed"),
     ],
 )
-async def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known: Identities, data: bytes, kind: str) -> None:
+async def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known, data, kind):
     async with running_tls(known.configs) as (broker, _):
         stream = await broker.connect()
         await stream.send_all(data)
@@ -182,7 +168,7 @@ async def test_peer_that_speaks_no_tls_is_closed_with_a_reason(known: Identities
         assert await ask(await secured(broker, trusting(known)), b"still here") == b"still here"
 
 
-async def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
+async def test_half_a_handshake_ends_at_its_deadline(known):
     async with running_tls(known.configs, ConnectionLimits(tls_handshake_ms_max=100)) as (broker, tls):
         silent, half = await broker.connect(), await broker.connect()
         await half.send_all(CLIENT_HELLO_HEAD)
@@ -194,14 +180,14 @@ async def test_half_a_handshake_ends_at_its_deadline(known: Identities) -> None:
         assert broker.core.of(ConnectionOpened) == []
 
 
-async def test_peer_that_closes_during_the_handshake_is_only_counted(known: Identities) -> None:
+async def test_peer_that_closes_during_the_handshake_is_only_counted(known):
     async with running_tls(known.configs) as (broker, _):
         await (await broker.connect()).aclose()
         await broker.until(lambda: broker.shell.counters.bad_requests == {"tls-handshake-closed": 1})
         await broker.until(lambda: not broker.shell.connections)
 
 
-async def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known: Identities) -> None:
+async def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known):
     async with running_tls(known.configs, ConnectionLimits(tls_handshakes_max=2)) as (broker, tls):
         streams = [await broker.connect() for _ in range(2)]
         await broker.until(lambda: len(tls.handshaking) == 2)
@@ -211,7 +197,7 @@ async def test_unfinished_tls_handshake_above_the_limit_closes_the_oldest(known:
         await broker.until(lambda: len(tls.handshaking) == 2)
 
 
-async def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: Identities) -> None:
+async def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known):
     """Else those that are connected wait for all of them: a close costs more than a request."""
 
     class ConnectionsPerPass(trio.abc.Instrument):
@@ -234,7 +220,7 @@ async def test_half_handshakes_that_end_together_are_ended_one_at_a_time(known: 
         assert max(before - after for before, after in itertools.pairwise(passes.counts)) <= 2
 
 
-async def test_client_that_finished_its_handshake_has_to_send_a_request(known: Identities) -> None:
+async def test_client_that_finished_its_handshake_has_to_send_a_request(known):
     async with running_tls(known.configs, ConnectionLimits(first_byte_ms_max=100)) as (broker, _):
         stream = await secured(broker, trusting(known))
         assert await is_closed(stream.transport_stream)
@@ -242,7 +228,7 @@ async def test_client_that_finished_its_handshake_has_to_send_a_request(known: I
 
 
 @pytest.mark.parametrize("size", [8, 4_000, 16_384, 100_000, 262_144, 1_000_000, 20_000_000])
-async def test_frames_of_every_size_go_both_ways(known: Identities, size: int) -> None:
+async def test_frames_of_every_size_go_both_ways(known, size):
     async with tls_client(known) as (broker, stream):
         data = (b"yak " * (size // 4 + 1))[:size]
         assert await ask(stream, data) == data
@@ -250,7 +236,7 @@ async def test_frames_of_every_size_go_both_ways(known: Identities, size: int) -
         assert broker.shell.memory.frame_bytes == 0
 
 
-async def test_many_small_frames_in_one_send_are_all_answered(known: Identities) -> None:
+async def test_many_small_frames_in_one_send_are_all_answered(known):
     async with tls_client(known) as (_broker, stream):
         frames = b"".join(frame(b"%08d" % number) for number in range(50_000))
         async with trio.open_nursery() as nursery:
@@ -258,7 +244,7 @@ async def test_many_small_frames_in_one_send_are_all_answered(known: Identities)
             assert await receive(stream, len(frames)) == frames
 
 
-async def test_frames_in_records_of_one_byte_are_put_together(known: Identities) -> None:
+async def test_frames_in_records_of_one_byte_are_put_together(known):
     async with tls_client(known) as (_broker, stream):
         for byte in frame(b"drop by drop"):
             await stream.send_all(bytes([byte]))
@@ -280,7 +266,7 @@ async def tls_by_hand(
             incoming.write(await stream.receive_some())
 
 
-async def test_first_request_may_come_with_the_end_of_the_handshake(known: Identities) -> None:
+async def test_first_request_may_come_with_the_end_of_the_handshake(known):
     async with running_tls(known.configs) as (broker, _):
         stream = await broker.connect()
         tls, incoming, outgoing = await tls_by_hand(known, stream)
@@ -297,7 +283,7 @@ async def test_first_request_may_come_with_the_end_of_the_handshake(known: Ident
         assert received == frame(b"at once!")
 
 
-async def test_client_that_does_not_read_pauses_and_then_gets_everything(known: Identities) -> None:
+async def test_client_that_does_not_read_pauses_and_then_gets_everything(known):
     async with tls_client(known) as (broker, stream):
         await stream.send_all(frame(b"big.....") * 20)
         await broker.until(lambda: broker.shell.counters.pauses > 0)
@@ -307,7 +293,7 @@ async def test_client_that_does_not_read_pauses_and_then_gets_everything(known: 
         assert broker.shell.memory.held_bytes == 0
 
 
-async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identities) -> None:
+async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known):
     async with tls_client(known) as (broker, stream):
         await stream.send_all(frame(b"big.....") * 20)
         await broker.until(lambda: broker.shell.memory.held_bytes > 0)
@@ -317,7 +303,7 @@ async def test_reset_in_the_middle_of_an_answer_frees_its_memory(known: Identiti
         assert broker.shell.counters.bugs == 0
 
 
-async def test_end_in_the_segment_of_the_last_request_is_answered_with_the_end(known: Identities) -> None:
+async def test_end_in_the_segment_of_the_last_request_is_answered_with_the_end(known):
     async with running_tls(known.configs) as (broker, _):
         stream = await broker.connect()
         tls, incoming, outgoing = await tls_by_hand(known, stream)
@@ -333,14 +319,14 @@ async def test_end_in_the_segment_of_the_last_request_is_answered_with_the_end(k
         await broker.until(lambda: not broker.shell.connections)
 
 
-async def test_length_that_no_frame_has_closes_the_connection(known: Identities) -> None:
+async def test_length_that_no_frame_has_closes_the_connection(known):
     async with tls_client(known) as (broker, stream):
         await stream.send_all(struct.pack(">i", REQUEST_BYTES_MAX + 1) + bytes(20))
         assert await is_closed(stream.transport_stream)
         assert broker.shell.counters.bad_requests == {"frame-too-large": 1}
 
 
-async def test_record_that_does_not_decrypt_ends_its_connection_alone(known: Identities) -> None:
+async def test_record_that_does_not_decrypt_ends_its_connection_alone(known):
     async with tls_client(known) as (broker, stream):
         assert await ask(stream, b"a record") == b"a record"
         await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
@@ -358,7 +344,7 @@ class SlicingCore(ScriptedCore):
         return super().step(event, now_ms)
 
 
-async def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tmp_path: Path) -> None:
+async def test_slice_of_a_file_is_encrypted_piece_by_piece(known, tmp_path):
     content = bytes(range(256)) * 20_000
     (tmp_path / "log").write_bytes(content)
     file = RealDisk(max_open_files=4).open(str(tmp_path / "log"))
@@ -373,9 +359,7 @@ async def test_slice_of_a_file_is_encrypted_piece_by_piece(known: Identities, tm
         assert (await receive(stream, len(content) + 4))[4:] == content
 
 
-async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alone(
-    known: Identities, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alone(known, monkeypatch):
     """As a client of TLS 1.2 whose bad request and renegotiation come at once: it ended the selector's task."""
     async with tls_client(known) as (broker, stream):
         while not len(broker.shell.selector._readers):  # the first turns of a connection are its own task's
@@ -390,7 +374,7 @@ async def test_a_connection_that_closes_itself_and_has_an_alert_to_send_ends_alo
         assert await ask(other, b"another one") == b"another one"
 
 
-async def test_bytes_that_a_paused_connection_has_not_decrypted_count_as_memory(known: Identities) -> None:
+async def test_bytes_that_a_paused_connection_has_not_decrypted_count_as_memory(known):
     """OpenSSL gets some records at once; a client may send its requests in many small ones."""
     requests, later = 1000, frame(b"a later request")
     async with running_tls(known.configs) as (broker, _):
@@ -405,9 +389,7 @@ async def test_bytes_that_a_paused_connection_has_not_decrypted_count_as_memory(
         assert broker.shell.memory.held_bytes == 0
 
 
-async def test_connections_whose_undecrypted_bytes_fill_the_memory_are_served_one_after_the_other(
-    known: Identities,
-) -> None:
+async def test_connections_whose_undecrypted_bytes_fill_the_memory_are_served_one_after_the_other(known):
     requests, later = 1000, frame(b"a later request")
     async with running_tls(known.configs, ConnectionLimits(memory_bytes_max=100_000)) as (broker, _):
         streams = [await secured(broker, trusting(known)) for _ in range(3)]

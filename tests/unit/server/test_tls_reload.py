@@ -30,7 +30,7 @@ def renew(identities: Identities, hosts: list[str]) -> None:
     create_certificates(str(identities.folder), hosts, 90, [], force=True, now=datetime.now(UTC))
 
 
-async def test_new_connections_get_the_new_certificate_and_old_connections_continue(own: Identities) -> None:
+async def test_new_connections_get_the_new_certificate_and_old_connections_continue(own):
     async with running_tls(own.configs) as (broker, tls):
         old = await secured(broker, trusting(own))
         assert await ask(old, b"before it") == b"before it"
@@ -40,7 +40,7 @@ async def test_new_connections_get_the_new_certificate_and_old_connections_conti
         assert await ask(old, b"still on") == b"still on"
 
 
-async def test_watch_notices_a_new_file(own: Identities) -> None:
+async def test_watch_notices_a_new_file(own):
     tls = ListenerTls("SSL", own.configs)
     first = tls.contexts
     async with trio.open_nursery() as nursery:
@@ -53,9 +53,7 @@ async def test_watch_notices_a_new_file(own: Identities) -> None:
 
 
 @pytest.mark.parametrize("damage", ["empty", "missing", "expired"])
-def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(
-    own: Identities, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(own, tmp_path, damage, caplog):
     tls = ListenerTls("SSL", own.configs)
     before = tls.contexts
     if damage == "empty":
@@ -73,9 +71,7 @@ def test_unusable_tls_file_is_logged_once_and_the_old_file_stays_in_use(
     assert tls.reload_if_changed()
 
 
-def test_certificate_of_a_running_broker_is_warned_of_each_day_before_it_expires(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_certificate_of_a_running_broker_is_warned_of_each_day_before_it_expires(tmp_path, monkeypatch, caplog):
     tls, started_ns = ListenerTls("SSL", make(tmp_path, days=90).configs), time.time_ns()
     logged = []
     for days in (1, 59, 61, 61, 62, 91, 91):
@@ -90,20 +86,20 @@ def test_certificate_of_a_running_broker_is_warned_of_each_day_before_it_expires
     assert logged == [[], [], soon, [], soon, ["tls-reload-failed"], []]
 
 
-def test_unchanged_files_are_not_read_again(known: Identities) -> None:
+def test_unchanged_files_are_not_read_again(known):
     tls = ListenerTls("SSL", known.configs)
     before = tls.contexts
     assert not tls.reload_if_changed()
     assert tls.contexts is before
 
 
-def test_listener_without_a_certificate_is_refused_at_the_start() -> None:
+def test_listener_without_a_certificate_is_refused_at_the_start():
     with pytest.raises(UsageError) as refused:
         ListenerTls("SSL", {})
     assert refused.value.code == "tls-config"
 
 
-def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
+def test_overrides_replace_the_store_and_go_back(tmp_path):
     own, other = make(tmp_path / "own"), make(tmp_path / "other")
     tls = ListenerTls("EXTERNAL", own.configs)
     before = tls.contexts
@@ -121,7 +117,7 @@ def test_overrides_replace_the_store_and_go_back(tmp_path: Path) -> None:
     assert tls.reload_if_changed()
 
 
-def test_overrides_that_could_not_be_used_are_tried_again_by_a_reload(tmp_path: Path) -> None:
+def test_overrides_that_could_not_be_used_are_tried_again_by_a_reload(tmp_path):
     own, other = make(tmp_path / "own"), make(tmp_path / "other")
     os.rename(other.broker, f"{other.broker}.later")
     tls = ListenerTls("EXTERNAL", own.configs)
@@ -136,9 +132,7 @@ def test_overrides_that_could_not_be_used_are_tried_again_by_a_reload(tmp_path: 
 
 
 @pytest.mark.parametrize("location", ["broker.pem\0", "/dev/zero"])
-def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(
-    known: Identities, location: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(known, location, caplog):
     tls = ListenerTls("EXTERNAL", known.configs)
     before = tls.contexts
     assert not tls.reload({"listener.name.external.ssl.keystore.location": location})
@@ -147,9 +141,7 @@ def test_location_that_is_no_file_is_logged_and_the_old_file_stays_in_use(
     assert [record.getMessage() for record in caplog.records] == ["tls-reload-failed"] * 2
 
 
-def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_later(
-    own: Identities, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_later(own, caplog, monkeypatch):
     tls = ListenerTls("SSL", own.configs)
     before = tls.contexts
     renew(own, ["localhost"])
@@ -161,9 +153,7 @@ def test_full_temporary_directory_is_logged_and_the_new_certificate_is_used_late
     assert tls.reload_if_changed()
 
 
-def test_file_that_was_read_half_written_is_read_again_when_it_is_whole(
-    own: Identities, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_that_was_read_half_written_is_read_again_when_it_is_whole(own, monkeypatch):
     tls = ListenerTls("SSL", own.configs)
     renew(own, ["localhost"])
     whole = Path(own.broker).read_bytes()

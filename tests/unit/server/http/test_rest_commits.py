@@ -45,24 +45,20 @@ def consumer(handle: Handle) -> KafkaConsumer:
 
 @pytest.mark.parametrize("waits", [False, True])
 @pytest.mark.parametrize("marks", [None, {ZERO: Mark(5, "")}], ids=["positions", "given"])
-def test_commit_after_an_asynchronous_commit_commits_its_offsets_again(
-    consumer: KafkaConsumer, handle: Handle, marks: dict[TopicPartition, Mark] | None, waits: bool
-) -> None:
+def test_commit_after_an_asynchronous_commit_commits_its_offsets_again(consumer, handle, marks, waits):
     consumer.commit(marks, waits=False)
     consumer.commit(None, waits=waits)
     assert handle.commits == [({ZERO: 5}, False), ({ZERO: 5}, waits)]
 
 
-def test_commit_after_a_commit_that_succeeded_commits_new_positions_only(
-    consumer: KafkaConsumer, handle: Handle
-) -> None:
+def test_commit_after_a_commit_that_succeeded_commits_new_positions_only(consumer, handle):
     consumer.commit(None, waits=True)
     consumer.inbox.given([Fetched(ONE, 7, None, b"1", None)])
     consumer.commit(None, waits=True)
     assert handle.commits == [({ZERO: 5}, True), ({ONE: 8}, True)]
 
 
-def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer: KafkaConsumer, handle: Handle) -> None:
+def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer, handle):
     handle.error = KafkaError(KafkaError.ILLEGAL_GENERATION)
     with pytest.raises(Problem):
         consumer.commit(None, waits=True)
@@ -71,9 +67,7 @@ def test_commit_after_a_refused_commit_commits_its_offsets_again(consumer: Kafka
     assert handle.commits == [({ZERO: 5}, True), ({ZERO: 5}, True)]
 
 
-def test_commit_of_positions_after_an_asynchronous_rewind_commits_them_again(
-    consumer: KafkaConsumer, handle: Handle
-) -> None:
+def test_commit_of_positions_after_an_asynchronous_rewind_commits_them_again(consumer, handle):
     consumer.commit(None, waits=True)
     consumer.commit({ZERO: Mark(2, "")}, waits=False)
     consumer.commit(None, waits=True)
@@ -104,16 +98,14 @@ class Committed:
         return {each: Answer(7, "", None) for each in partitions}
 
 
-def test_committed_offsets_are_found_while_the_instance_leaves_its_group(
-    consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_committed_offsets_are_found_while_the_instance_leaves_its_group(consumer, monkeypatch):
     monkeypatch.setattr(consumer, "_new_handle", Committed)
     consumer._handle = Closed(consumer.unsubscribe)  # type: ignore[assignment]
     consumer._subscribed = ("t",)
     assert consumer.committed([ZERO]) == {ZERO: Mark(7, "")}
 
 
-def test_call_on_a_handle_that_was_closed_for_good_is_an_error(consumer: KafkaConsumer) -> None:
+def test_call_on_a_handle_that_was_closed_for_good_is_an_error(consumer):
     consumer._handle = Closed(lambda: None)  # type: ignore[assignment]
     with pytest.raises(RuntimeError):
         consumer.committed([ZERO])
@@ -136,7 +128,7 @@ class Rebalancing:
         pass
 
 
-def test_read_of_less_than_the_instance_has_lets_the_group_rebalance(consumer: KafkaConsumer) -> None:
+def test_read_of_less_than_the_instance_has_lets_the_group_rebalance(consumer):
     for partition in (ZERO, ONE):
         consumer.inbox.put(Fetched(partition, 5, None, b"1", None))
     handle: Any = Rebalancing(consumer)
@@ -183,9 +175,7 @@ def refused(consumer: KafkaConsumer, monkeypatch: pytest.MonkeyPatch) -> Refused
 AUTHENTICATION = KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error")
 
 
-def test_read_with_a_login_that_is_refused_for_some_seconds_is_an_error(
-    consumer: KafkaConsumer, refused: Refused, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_read_with_a_login_that_is_refused_for_some_seconds_is_an_error(consumer, refused, monkeypatch):
     assert consumer.read(0, 100) == []
     assert refused.checks == [], "a broker that stops causes the same error"
     monkeypatch.setattr(kafka_consumer, "LOGIN_PATIENCE_S", 0.0)

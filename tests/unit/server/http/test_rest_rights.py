@@ -89,7 +89,7 @@ def partitions(*topics: str) -> dict[str, Any]:
     return {"partitions": [{"topic": topic, "partition": 0} for topic in topics]}
 
 
-async def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatch):
     """Another user of the group would read with the rights of its owner."""
     context, consumer = await created(monkeypatch, READ_A)
     CALLER.set(BOB)
@@ -105,9 +105,7 @@ async def test_consumer_instance_serves_only_the_user_that_created_it(monkeypatc
 @pytest.mark.parametrize(
     ("work", "body"), [(routes.subscribe, {"topics": ["a", "b"]}), (routes.assign, partitions("a", "b"))]
 )
-async def test_topic_that_the_owner_may_not_read_is_refused(
-    work: Any, body: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_topic_that_the_owner_may_not_read_is_refused(work, body, monkeypatch):
     context, consumer = await created(monkeypatch, READ_A)
     with pytest.raises(Problem, match="User:ann may not READ topic b") as refused:
         await work(context, request(body))
@@ -115,9 +113,7 @@ async def test_topic_that_the_owner_may_not_read_is_refused(
     assert consumer.taken == []
 
 
-async def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_returned(monkeypatch):
     """They stay for the owner, who may get the right back."""
     context, consumer = await created(monkeypatch, READ_A)
     context.part(Instances).find("g", "me").source = "topics"
@@ -131,9 +127,7 @@ async def test_records_of_a_topic_that_the_owner_may_no_longer_read_are_not_retu
 
 
 @pytest.mark.parametrize("body", [None, marks("a", "b"), marks("nosuch")], ids=["positions", "given", "missing"])
-async def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(
-    body: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(body, monkeypatch):
     context, consumer = await created(monkeypatch, READ_A)
     with pytest.raises(Problem, match="User:ann may not READ topic") as refused:
         await routes.commit(context, request(body))
@@ -146,9 +140,7 @@ async def test_commit_for_a_topic_that_the_owner_may_not_read_is_refused(
 @pytest.mark.parametrize(
     "body", [None, partitions("a", "b"), partitions("nosuch")], ids=["assigned", "given", "missing"]
 )
-async def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_refused(
-    body: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_refused(body, monkeypatch):
     context, consumer = await created(monkeypatch, DESCRIBE_A)
     with pytest.raises(Problem, match="User:ann may not DESCRIBE topic"):
         await routes.committed(context, request(body))
@@ -157,9 +149,7 @@ async def test_committed_offsets_of_a_topic_that_the_owner_may_not_describe_are_
     assert consumer.calls == [[TopicPartition("a", 0)]]
 
 
-async def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_it(monkeypatch):
     context, consumer = await created(monkeypatch, READ_A)
     instances = context.part(Instances)
     instance = instances.find("g", "me")
@@ -171,15 +161,13 @@ async def test_pattern_matches_a_topic_from_the_acl_on_that_lets_the_owner_read_
     assert await instances.matchable(instance) is None
 
 
-def test_every_route_of_instances_needs_the_token_where_there_is_one() -> None:
+def test_every_route_of_instances_needs_the_token_where_there_is_one():
     """A GET keeps an instance alive."""
     assert {route.guard for route in routes.ROUTES} == {"change"}
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_instance_that_is_created_while_the_broker_stops_is_refused(
-    fails: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_instance_that_is_created_while_the_broker_stops_is_refused(fails, monkeypatch):
     context, _ = await created(monkeypatch)
     instances = context.part(Instances)
 
@@ -195,7 +183,7 @@ async def test_instance_that_is_created_while_the_broker_stops_is_refused(
 
 
 @pytest.mark.parametrize("header", ["Basic !!!", "Basic a", "Basic /w==", "Basic YW5u"])
-async def test_instance_for_a_header_that_is_no_user_and_password_is_refused(header: str) -> None:
+async def test_instance_for_a_header_that_is_no_user_and_password_is_refused(header):
     """Without `yak.http.authentication=basic` no other code reads the header."""
     CALLER.set(Caller("User:ANONYMOUS", header, "10.0.0.9:1"))
     with pytest.raises(Problem) as refused:
@@ -204,9 +192,7 @@ async def test_instance_for_a_header_that_is_no_user_and_password_is_refused(hea
 
 
 @pytest.mark.parametrize("earlier", [None, "a"])
-async def test_pattern_that_is_refused_while_it_is_matched_leaves_the_instance_as_it_was(
-    earlier: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_pattern_that_is_refused_while_it_is_matched_leaves_the_instance_as_it_was(earlier, monkeypatch):
     context, consumer = await created(monkeypatch, READ_A)
     instance = context.part(Instances).find("g", "me")
     if earlier is not None:
