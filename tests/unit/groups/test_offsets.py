@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.groups.offsets import (
-    Committed,
-    Offsets,
-    offset_record,
-    read_offset_key,
-    read_offset_value,
-)
+from yak.groups.offsets import Committed, Offsets, offset_record, read_offset_key, read_offset_value
 from yak.protocol.record_fields import UnreadableRecord
 
 TEXT = st.text(max_size=40)

@@ -3,12 +3,7 @@ import itertools
 import pytest
 
 from yak.errors import ErrorCode, PeerError
-from yak.protocol.topic_names import (
-    find_collision,
-    is_internal,
-    refuse_collision,
-    validate_topic_name,
-)
+from yak.protocol.topic_names import find_collision, is_internal, refuse_collision, validate_topic_name
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 249, "...", "__consumer_offsets"])

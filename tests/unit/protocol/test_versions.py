@@ -1,14 +1,7 @@
 from kio.schema.index import api_key_map, schema_name_map
 
 from yak.protocol.schemas import KAFKA_4_4, load_request_schema, load_response_schema
-from yak.protocol.versions import (
-    API_NAMES,
-    FIRST_FLEXIBLE,
-    NEVER_FLEXIBLE,
-    decodable_range,
-    is_decodable,
-    is_flexible,
-)
+from yak.protocol.versions import API_NAMES, FIRST_FLEXIBLE, NEVER_FLEXIBLE, decodable_range, is_decodable, is_flexible
 
 
 def test_the_table_of_first_flexible_versions_is_kios():

@@ -5,14 +5,7 @@ import uuid
 
 import pytest
 
-from tests.unit.quorum.conftest import (
-    Node,
-    directory_id,
-    log_bytes,
-    partition_of,
-    voter,
-    voter_set,
-)
+from tests.unit.quorum.conftest import Node, directory_id, log_bytes, partition_of, voter, voter_set
 from yak.cluster.payload import IsrMember
 from yak.core.events import DisksLost
 from yak.errors import ErrorCode

@@ -12,13 +12,7 @@ from yak.sim.clients import take_records
 from yak.sim.history_checker.history import Outcome
 from yak.sim.recorder import Recorder
 from yak.sim.seeded_random import SeededRandom
-from yak.sim.transactional_producer import (
-    ADD_PARTITIONS,
-    END_TXN,
-    INIT_PRODUCER_ID,
-    PRODUCE,
-    SimTransactionalProducer,
-)
+from yak.sim.transactional_producer import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, SimTransactionalProducer
 
 NONE, FENCED = ErrorCode.none, ErrorCode.producer_fenced
 

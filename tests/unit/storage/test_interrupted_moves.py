@@ -9,13 +9,7 @@ from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.sim.disk import SimDisk
 from yak.sim.seeded_random import SeededRandom
-from yak.storage.checkpoints import (
-    BadCheckpoint,
-    MovedLog,
-    format_moved,
-    format_partition_metadata,
-    parse_moved,
-)
+from yak.storage.checkpoints import BadCheckpoint, MovedLog, format_moved, format_partition_metadata, parse_moved
 from yak.storage.log_move import Folders, move_seal
 from yak.storage.log_store import LogStore
 from yak.storage.names import NEW_LOG_MARK
