@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
@@ -25,6 +26,16 @@ def must_hold(specs: Iterable[Spec]) -> None:
     reports = [report_of(spec) for spec in specs]
     failures = [f"{each.spec.command()} --lines    # {each.error}" for each in reports if each.error is not None]
     assert not failures, "\n" + "\n".join(failures)
+
+
+def totals_of(specs: Iterable[Spec]) -> Counter[str]:
+    """What happened in all these runs, which must hold."""
+    specs = list(specs)
+    must_hold(specs)
+    totals: Counter[str] = Counter()
+    for spec in specs:
+        totals.update(report_of(spec).counts)
+    return totals
 
 
 def must_be_the_same_in_another_process(specs: list[Spec]) -> None:

@@ -1,10 +1,8 @@
 """The metadata quorum alone under seeded faults: every invariant of Raft and KRaft after every event."""
 
-from collections import Counter
-
 import pytest
 
-from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, report_of
+from tests.sim.seeds import must_be_the_same_in_another_process, must_hold, totals_of
 from yak.sim.spec import Spec
 
 SEEDS = (*range(1, 12), 31, 32, 36, 44, 50)
@@ -30,9 +28,7 @@ def test_commit_is_known_of_a_leader_that_ends_in_a_later_step_of_the_same_event
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)
 def test_the_seeds_reach_the_states_that_a_quorum_is_about():
-    totals: Counter[str] = Counter()
-    for seed in range(1, 301):
-        totals.update(report_of(Spec(seed, brokers=0)).counts)
+    totals = totals_of(Spec(seed, brokers=0) for seed in range(1, 301))
     for name, count in totals.items():
         assert count > 0 or name == "liveness forfeited", f"no seed has {name}: {totals}"
     assert totals["leaders elected"] > 600

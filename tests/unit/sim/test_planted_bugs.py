@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.sim.seeds import totals_of
 from yak import fail_stop
 from yak.core import events
 from yak.errors import FailStop
@@ -26,13 +27,9 @@ def planted(rig: Rig, where: str) -> None:
 
 
 def test_planted_bugs_end_connections_and_brokers_and_every_invariant_holds(pytestconfig: pytest.Config) -> None:
-    counts: dict[str, int] = {}
     # each seed has 12 bugs, which end connections and brokers
-    for seed in (2, 3) if pytestconfig.getoption("all_examples") else (3,):
-        report = run_spec(Spec(seed, 3, faults=("bug",)))
-        assert report.error is None, (seed, report.error)
-        for name, count in report.counts.items():
-            counts[name] = counts.get(name, 0) + count
+    seeds = (2, 3) if pytestconfig.getoption("all_examples") else (3,)
+    counts = totals_of(Spec(seed, 3, faults=("bug",)) for seed in seeds)
     assert counts["requests failed by a bug"] > 0
     assert counts["fail-stops"] > 0
 
@@ -73,11 +70,7 @@ def test_seeds_in_which_the_model_took_a_planted_bug_for_a_fault_of_the_broker_h
 
 
 def test_a_bug_strikes_one_broker_too_and_stops_it_or_ends_a_connection(pytestconfig):
-    totals: dict[str, int] = {}
-    for seed in range(1, 9) if pytestconfig.getoption("all_examples") else (2, 4, 8):
-        report = run_spec(Spec(seed, 1, faults=("bug",)))
-        assert report.error is None, (seed, report.error)
-        for name, count in report.counts.items():
-            totals[name] = totals.get(name, 0) + count
+    seeds = range(1, 9) if pytestconfig.getoption("all_examples") else (2, 4, 8)
+    totals = totals_of(Spec(seed, 1, faults=("bug",)) for seed in seeds)
     for name in ("bug", "fail-stops", "requests failed by a bug"):
-        assert totals.get(name, 0) > 0, name
+        assert totals[name] > 0, name
