@@ -66,6 +66,16 @@ def test_a_slice_ends_with_an_error_where_other_records_replaced_its_bytes(file)
     assert len(bytes(cut(file, 200_000, 2_000_000))) == 200_000
 
 
+@contextlib.contextmanager
+def connected():
+    """A TCP socket that does not block, and its other end."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as right:
+        left, _ = listener.accept()
+        with left:
+            left.setblocking(False)
+            yield left, right
+
+
 class Sender(SendQueue):
     def flush(self) -> None:
         raise NotImplementedError
@@ -87,36 +97,30 @@ class NotedSocket:
 
 
 def test_the_kernel_takes_slices_in_portions_and_holds_no_end_of_one_back(file):
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        sender, _ = server.accept()
-        with sender:
-            sender.setblocking(False)
-            noted = NotedSocket(sender)
-            outgoing = Sender(noted)
-            outgoing.queue([b"<" * 20_000, cut(file, 2_000_000, 0)])
+    with connected() as (sender, client):
+        noted = NotedSocket(sender)
+        outgoing = Sender(noted)
+        outgoing.queue([b"<" * 20_000, cut(file, 2_000_000, 0)])
+        outgoing.send()
+        assert outgoing.outgoing, "the kernel took it all"
+        assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_IN_KERNEL_BYTES
+        assert socket.SO_SNDBUF in noted.options
+        assert noted.options[-1] == socket.TCP_NODELAY
+        got = bytearray()
+        while len(got) < 2_020_000:
             outgoing.send()
-            assert outgoing.outgoing, "the kernel took it all"
-            assert sender.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == UNSENT_IN_KERNEL_BYTES
-            assert socket.SO_SNDBUF in noted.options
-            assert noted.options[-1] == socket.TCP_NODELAY
-            got = bytearray()
-            while len(got) < 2_020_000:
-                outgoing.send()
-                got += client.recv(1 << 20)
+            got += client.recv(1 << 20)
     assert got == b"<" * 20_000 + DATA[:2_000_000]
 
 
 def test_the_send_buffer_of_a_distant_client_grows_as_the_link_needs(file, monkeypatch):
     monkeypatch.setattr(send_queue, "round_trip_ms", lambda _: 20)
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
-        sender, _ = server.accept()
-        with sender:
-            sender.setblocking(False)
-            noted = NotedSocket(sender)
-            outgoing = Sender(noted)
-            outgoing.queue([cut(file, 2_000_000, 0)])
-            outgoing.send()
-            assert socket.SO_SNDBUF not in noted.options
+    with connected() as (sender, _client):
+        noted = NotedSocket(sender)
+        outgoing = Sender(noted)
+        outgoing.queue([cut(file, 2_000_000, 0)])
+        outgoing.send()
+        assert socket.SO_SNDBUF not in noted.options
 
 
 class Slicer(IdleCore):
@@ -172,18 +176,10 @@ async def test_answer_whose_file_failed_is_the_last_of_its_connection(file):
         assert received in (b"", b"<" * 20_000)
 
 
-def tcp_pair() -> tuple[socket.socket, socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        left = socket.create_connection(listener.getsockname())
-        return left, listener.accept()[0]
-
-
 @pytest.mark.parametrize("remaining", [0, 3_000])
 def test_the_end_of_a_slice_whose_file_became_shorter_ends_with_an_error(file, remaining):
     """So few bytes are joined with others and sent from memory: a count that is never reached would never end."""
-    left, right = tcp_pair()
-    with left, right:
-        left.setblocking(False)
+    with connected() as (left, _right):
         sender = Sender(left)
         sender.queue([b"head", cut(file, 5_000, len(DATA) - 5_000), b"tail"])
         file.truncate(len(DATA) - 5_000 + remaining)
@@ -192,9 +188,7 @@ def test_the_end_of_a_slice_whose_file_became_shorter_ends_with_an_error(file, r
 
 
 def test_an_empty_part_before_a_slice_is_left_out(file):
-    left, right = tcp_pair()
-    with left, right:
-        left.setblocking(False)
+    with connected() as (left, right):
         sender = Sender(left)
         sender.queue([b"head", b"", cut(file, 30_000, 0)])
         sender.send()
@@ -205,10 +199,8 @@ def test_an_empty_part_before_a_slice_is_left_out(file):
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.tuples(st.booleans(), st.integers(1, 200_000)), min_size=1, max_size=12))
 def test_bytes_in_slices_are_counted_without_reading_the_queue(file, sizes):
-    left, right = tcp_pair()
-    with left, right:
-        for each in left, right:
-            each.setblocking(False)
+    with connected() as (left, right):
+        right.setblocking(False)
         sender, expected = Sender(left), bytearray()
         for in_file, size in sizes:
             sender.queue([cut(file, size, 0) if in_file else DATA[:size]])
