@@ -51,7 +51,7 @@ def test_brokers_that_start_together_are_in_before_a_heartbeat_interval_is_over(
     fleet = Fleet(ALL, 1)
     for node in fleet.nodes.values():
         node.start()
-    took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 1_000)
+    took_ms = until(fleet, partial(all_active, fleet), 1_000)
     assert took_ms < 300
     fleet.run(1_000)
     assert len(fleet.kinds("ControllerChange")) == 1, "nobody takes the office from one that has just come"
@@ -68,7 +68,7 @@ def test_brokers_that_start_together_again_after_all_were_killed_are_in_soon():
         node.start()
     fleet.run(30)
     controller.start()
-    took_ms = until(fleet, lambda: all(n.lifecycle.state is LifecycleState.ACTIVE for n in fleet.nodes.values()), 2_000)
+    took_ms = until(fleet, partial(all_active, fleet), 2_000)
     assert took_ms < 400
     fleet.run(20)
     fleet.assert_healthy()
