@@ -204,6 +204,16 @@ def test_a_static_member_that_comes_back_with_other_topics(one: Coordinator) -> 
     assert (answer.member_epoch, assigned(answer)) == (3, parts("u", 0))
 
 
+def load_without_tombstones(one: Coordinator, first: int, end: int) -> None:
+    """Load the group from its log, of which compaction took the tombstones in this part away."""
+    tombstones = [record for record in one.log[first:end] if record.value is None]
+    one.group = ConsumerGroup("g")
+    for record in one.log:
+        if record not in tombstones:
+            one.group.replay(decode(record))
+    one.group.loaded(one.world)
+
+
 def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loaded(one: Coordinator) -> None:
     """Seed 100032: the tombstones were compacted away before this replica copied them, and the member committed again."""
     one.join("a", "t")
@@ -212,12 +222,7 @@ def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loa
     left = len(one.log)
     one.join("b", "t")
     epoch = one.member("b").epoch
-    tombstones = [record for record in one.log[joined:left] if record.value is None]
-    one.group = ConsumerGroup("g")
-    for record in one.log:
-        if record not in tombstones:
-            one.group.replay(decode(record))
-    one.group.loaded(one.world)
+    load_without_tombstones(one, joined, left)
     assert sorted(one.group.state.members) == ["a", "b"]
     assert one.pass_time(0) == ["a"]
     assert one.member("b").assigned == parts("t", 0, 1, 2, 3)
@@ -235,12 +240,7 @@ def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_we
     one.heartbeat("a", -1, instance_id="i")
     left = len(one.log)
     one.join("a2", "t", instance_id="i")
-    tombstones = [record for record in one.log[joined:left] if record.value is None]
-    one.group = ConsumerGroup("g")
-    for record in one.log:
-        if record not in tombstones:
-            one.group.replay(decode(record))
-    one.group.loaded(one.world)
+    load_without_tombstones(one, joined, left)
     assert sorted(one.group.state.members) == ["a", "a2", "b"]
     epoch = one.member("a2").epoch
     one.pass_time(44_000)
