@@ -50,6 +50,15 @@ def log_with_records(store, topic_id, high_watermark=None):
     return log
 
 
+def two_directories(node, logs):
+    """Open a store of two directories, and create these partitions of one topic in them, in turn."""
+    node.directories = ("/a", "/b")
+    store = node.open()
+    for number in range(logs):
+        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    return store
+
+
 @pytest.fixture
 def node():
     return Node()
@@ -303,10 +312,7 @@ def test_other_folders_are_left_alone_with_a_warning(node):
 
 
 def test_a_failed_directory_goes_offline_alone(node):
-    node.directories = ("/a", "/b")
-    store = node.open()
-    for number in range(4):
-        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    store = two_directories(node, logs=4)
     lost = store.directory_failed("/a")
     assert [str(log.topic_partition) for log in lost] == ["t-0", "t-2"]
     assert store.directory_failed("/a") == []
@@ -322,10 +328,7 @@ def test_a_failed_directory_goes_offline_alone(node):
 
 
 def test_a_directory_that_cannot_be_read_at_start_goes_offline(node):
-    node.directories = ("/a", "/b")
-    store = node.open()
-    for number in range(2):
-        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    store = two_directories(node, logs=2)
     node.disk.kill()
     node.disk.fail_next("read", errno.EIO, path_contains="/a/t-0")
     store = node.open()
@@ -348,10 +351,7 @@ def refuse():
 
 @pytest.mark.parametrize("is_read_only", [True, False])
 def test_directory_that_cannot_be_claimed_goes_offline_and_the_others_are_served(node, monkeypatch, is_read_only):
-    node.directories = ("/a", "/b")
-    store = node.open()
-    for number in range(4):
-        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    store = two_directories(node, logs=4)
     store.close_plan(5).run(store.disk)
     node.disk.kill()
     with monkeypatch.context() as patch:
@@ -373,10 +373,7 @@ def test_directory_that_cannot_be_claimed_goes_offline_and_the_others_are_served
 
 @pytest.mark.parametrize("is_listed", [True, False])
 def test_log_that_may_be_in_a_failed_directory_is_not_created_in_another_one(node, monkeypatch, is_listed):
-    node.directories = ("/a", "/b")
-    store = node.open()
-    for number in range(2):
-        store.create(TopicPartition("t", number), TOPIC, CONFIG)
+    store = two_directories(node, logs=2)
     node.disk.kill()
     hidden = TopicPartition("t", 1)
     with monkeypatch.context() as patch:
@@ -467,9 +464,7 @@ def test_a_broken_checkpoint_costs_a_recovery_not_the_data(node):
 
 
 def test_known_log_is_not_created_while_a_directory_that_may_hold_it_is_offline(node):
-    node.directories = ("/a", "/b")
-    store = node.open()
-    store.create(TopicPartition("t", 0), TOPIC, CONFIG)
+    store = two_directories(node, logs=1)
     store.directory_failed("/a")
     store.unavailable.clear()
     with pytest.raises(LogDirectoryFailure):
@@ -541,8 +536,7 @@ def test_a_creation_that_a_kill_cut_short_does_not_hide_a_log_nor_refuse_the_sta
 
 
 def test_two_folders_of_one_topic_are_refused(node):
-    node.directories = ("/a", "/b")
-    node.open().create(TopicPartition("t", 0), TOPIC, CONFIG)
+    two_directories(node, logs=1)
     node.disk.make_directory("/b/t-0")
     node.disk.write_file("/b/t-0/partition.metadata", node.disk.read_file("/a/t-0/partition.metadata"))
     node.store.release()
