@@ -11,6 +11,7 @@ from tests.unit.broker import group_requests as ask
 from tests.unit.broker.groups_rig import subscription
 from tests.unit.broker.requests import fitted, restart
 from tests.unit.broker.test_coordinator import make_rig, replicated, topic_id
+from tests.unit.noted_calls import note_calls
 from yak.coordination import runtime
 from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
@@ -394,17 +395,13 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(mon
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     heartbeat(rig, "a")
     assert ask.commit(rig, {0: 1, 1: 2, 2: 3}, member_id="a", generation=2) == [NONE] * 3
-    searched: list[str] = []
-    search = GroupState.is_subscribed_to
-    monkeypatch.setattr(
-        GroupState, "is_subscribed_to", lambda self, topic: searched.append(topic) or search(self, topic)
-    )
+    searched = note_calls(monkeypatch, GroupState, "is_subscribed_to")
     rig.run_for(1_100)
-    assert searched == ["orders"]
+    assert [topic for _group, topic in searched] == ["orders"]
     named = [{"name": "orders", "partitions": [{"partition_index": index} for index in range(3)]}]
     topic = rig.ask(ask.DELETE_OFFSETS, 0, group_id="g", topics=named).topics[0]
     assert {each.error_code for each in topic.partitions} == {ErrorCode.group_subscribed_to_topic}
-    assert searched == ["orders"] * 2
+    assert [topic for _group, topic in searched] == ["orders"] * 2
 
 
 def test_empty_group_takes_the_protocol_of_the_next_member(rig: Rig) -> None:

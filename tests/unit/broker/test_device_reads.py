@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.unit.broker.requests import begin_fetch, fetched, values_of
+from tests.unit.noted_calls import note_calls
 from yak.broker import fetches
-from yak.core.events import DropJob, Effect
+from yak.core.events import DropJob
 from yak.sim.rig import Pending, Rig
 
 API_VERSIONS, LIST_OFFSETS = 18, 2
@@ -68,12 +69,11 @@ def test_requests_are_read_again_after_a_fetch_whose_read_took_too_long(
 def test_read_for_a_connection_that_was_closed_is_dropped(
     rig: Rig, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Rig, int], Pending]
 ) -> None:
-    carry_out, effects = rig.node._carry_out, list[Effect]()
-    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: effects.append(effect) or carry_out(effect))
+    effects = note_calls(monkeypatch, rig.node, "_carry_out")
     begin(rig, 0)
     rig.run_for(10)
     rig.client.close()
     rig.run_for(10)
-    assert [each.kind for each in effects if isinstance(each, DropJob)] == ["read"]
+    assert [each.kind for (each,) in effects if isinstance(each, DropJob)] == ["read"]
     rig.run_for(100)  # it had begun
     assert reads(rig) == 0

@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.requests import BROKER, alter, describe
+from tests.unit.noted_calls import note_calls
 from yak.core.events import LimitConnections
 from yak.sim.rig import Rig
 
@@ -21,17 +22,7 @@ CHANGES = [
 
 @pytest.fixture
 def rig():
-    rig = Rig()
-    rig.limits = []
-    carry_out = rig.node._carry_out
-
-    def noted(effect):
-        if isinstance(effect, LimitConnections):
-            rig.limits.append((effect.total, effect.per_address))
-        carry_out(effect)
-
-    rig.node._carry_out = noted
-    return rig
+    return Rig()
 
 
 def altered(rig, name, value, *, resource="1"):
@@ -93,14 +84,19 @@ def test_unclean_elections_which_the_controller_holds_are_allowed_for_all_broker
     assert described(rig, name) == ("true", DYNAMIC_DEFAULT, False)
 
 
-def test_changed_limits_of_connections_reach_the_shell_once(rig):
+def test_changed_limits_of_connections_reach_the_shell_once(rig, monkeypatch):
+    effects = note_calls(monkeypatch, rig.node, "_carry_out")
+
+    def limits():
+        return [(each.total, each.per_address) for (each,) in effects if isinstance(each, LimitConnections)]
+
     altered(rig, "max.connections.per.ip", "9")
     altered(rig, "log.cleaner.backoff.ms", "7")
     altered(rig, "max.connections", "50", resource="")
     total = rig.node.broker.config.max_connections
-    assert rig.limits == [(total, 9), (50, 9)]
+    assert limits() == [(total, 9), (50, 9)]
     rig.restart()
-    assert rig.limits[2:] == [(50, 9)]
+    assert limits()[2:] == [(50, 9)]
 
 
 KERBEROS = [

@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.requests import BROKER, GROUP, TOPIC, alter
+from tests.unit.noted_calls import note_calls
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
@@ -134,13 +135,7 @@ def test_damaged_replica_that_leaves_its_isr_twice_is_created_again_by_one_job(r
     rig.produce("orders", [b"a"])
     node = rig.nodes[rig.followers("orders")[0] - 1]
     partition, offline_replicas = rig.replica(node.node_id, "orders"), node.broker.offline_replicas
-    plans, creation_plan = [], LogStore.creation_plan
-
-    def plan(self, wanted, **options):
-        plans.append(wanted)
-        return creation_plan(self, wanted, **options)
-
-    monkeypatch.setattr(LogStore, "creation_plan", plan)
+    plans = note_calls(monkeypatch, LogStore, "creation_plan")
     node.broker.log_failures.log_damaged(partition, "damaged")
     offline_replicas.exits.send()
     offline_replicas.leave(partition)

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.noted_calls import note_calls
 from yak.cluster import image_log
 from yak.core import events
 from yak.errors import LogDirectoryFailure
@@ -306,12 +307,10 @@ def test_directory_that_fails_many_creations_at_once_goes_offline_once():
 @pytest.mark.parametrize("operation", ["sync", "append"])
 def test_last_directory_that_fails_ends_the_broker(rig, monkeypatch, operation):
     rig.create_topic("durable", flush_messages="1")
-    effects = []
-    carry_out = rig.node._carry_out
-    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: (effects.append(effect), carry_out(effect)))
+    effects = note_calls(monkeypatch, rig.node, "_carry_out")
     rig.node.disk.fail_next(operation, errno.EIO, path_contains="durable-0/")
     assert rig.produce("durable", [b"a"]).error_code == ErrorCode.kafka_storage_error
-    [lost] = [effect for effect in effects if isinstance(effect, events.DisksLost)]
+    [lost] = [effect for (effect,) in effects if isinstance(effect, events.DisksLost)]
     assert lost.directory == "/data"
 
 

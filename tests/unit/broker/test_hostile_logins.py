@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.login_client import API_VERSIONS, AUTHENTICATE, HANDSHAKE, PASSWORD, Client, make_rig
+from tests.unit.noted_calls import note_calls
 from yak.broker.apis import TABLE
 from yak.broker.login import LoginState
 from yak.core.events import DropJob
@@ -70,15 +71,14 @@ def test_connection_that_stops_in_the_middle_of_an_exchange_is_closed_in_time(ri
 
 
 def test_password_check_of_a_connection_that_was_closed_is_dropped(rig, client, monkeypatch):
-    carry_out, effects = rig.node._carry_out, []
-    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: effects.append(effect) or carry_out(effect))
+    effects = note_calls(monkeypatch, rig.node, "_carry_out")
     monkeypatch.setattr(rig.node.jobs, "delays_us", {"login": 50_000})
     client.handshake("PLAIN")
     rig.begin(AUTHENTICATE, 2, client=client.channel, auth_bytes=PlainToken("ann", "guess").encode())
     rig.run_for(10)
     client.channel.close()
     rig.run_for(10)
-    assert [each.kind for each in effects if isinstance(each, DropJob)] == ["login"]
+    assert [each.kind for (each,) in effects if isinstance(each, DropJob)] == ["login"]
 
 
 # --------------------------------------------------------------------------------------------------------- replays

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import DELETE, FIND, GroupsRig
 from tests.unit.broker.test_fault_injection import add
+from tests.unit.noted_calls import note_calls
 from yak.broker import delayed_leader_requests
 from yak.broker.apis import describe_configs, metadata
 from yak.broker.apis import offset_fetch as offset_fetch_api
@@ -141,14 +142,7 @@ def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(m
         rig.create_topic(f"t{number}", segment_bytes=str(10_000 + number))
     resources = [{"resource_type": 2, "resource_name": f"t{number}"} for number in range(20)]
     fields = {"resources": resources, "include_synonyms": True, "include_documentation": True}
-    described = []
-    real = describe_configs.describe_topic
-
-    def counted(*arguments, **named):
-        described.append(None)
-        return real(*arguments, **named)
-
-    monkeypatch.setattr(describe_configs, "describe_topic", counted)
+    described = note_calls(monkeypatch, describe_configs, "describe_topic")
     pending = rig.begin(CONFIGS, 4, **fields)
     seen = 0
     while not pending.is_done:
@@ -165,9 +159,7 @@ def test_groups_are_deleted_in_slices(monkeypatch):
     for name in names:
         shard = broker.group_coordinator.of(name, may_be_empty=True).shard
         shard.ensure(name).offsets.put("orders", 0, Committed(1, 0, "", 0), 0)
-    deleted = []
-    real = Group.forgetting
-    monkeypatch.setattr(Group, "forgetting", lambda group: deleted.append(group.group_id) or real(group))
+    deleted = note_calls(monkeypatch, Group, "forgetting")
     pending = rig.begin(DELETE, 2, groups_names=[*names, "nowhere"])
     seen = 0
     while not pending.is_done:
@@ -176,7 +168,7 @@ def test_groups_are_deleted_in_slices(monkeypatch):
         seen = len(deleted)
     codes = [row.error_code for row in pending.answer.results]
     assert codes == [ErrorCode.none] * len(names) + [ErrorCode.group_id_not_found]
-    assert deleted == names
+    assert [group.group_id for (group,) in deleted] == names
     assert list(rig.groups()) == []
 
 
@@ -268,9 +260,7 @@ def test_answers_beyond_a_few_wait_where_they_are_large_for_certain(rig, name):
 
 def test_decision_about_leaders_that_many_clients_wait_for_answers_none_of_them_in_its_step(rig, monkeypatch):
     key, version, fields = ANSWERED["metadata of all"]
-    suspected, answered = rig.node.broker.suspected_brokers, []
-    real = metadata._answer
-    monkeypatch.setattr(metadata, "_answer", lambda *given, **named: answered.append(1) or real(*given, **named))
+    suspected, answered = rig.node.broker.suspected_brokers, note_calls(monkeypatch, metadata, "_answer")
     with monkeypatch.context() as patch:
         patch.setattr(suspected, "lead", lambda _leaders: True)
         pending = [rig.begin(key, version, client=rig.new_client(), **fields) for _ in range(3 * LARGE_ANSWERS_MAX)]
@@ -284,9 +274,7 @@ def test_decision_about_leaders_that_many_clients_wait_for_answers_none_of_them_
 
 def test_leaders_of_all_topics_are_found_once_for_an_image(monkeypatch):
     rig = GroupsRig()
-    found = []
-    real = delayed_leader_requests.leaders_of
-    monkeypatch.setattr(delayed_leader_requests, "leaders_of", lambda topics: found.append(1) or real(topics))
+    found = note_calls(monkeypatch, delayed_leader_requests, "leaders_of")
     key, version, fields = ANSWERED["metadata of all"]
     for _ in range(3):
         rig.ask(key, version, **fields)

@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.login_client import Client, make_rig
+from tests.unit.noted_calls import note_calls
 from tests.unit.plans import Calls
 from tests.unit.security.issuer import claims, key_set_of, member, token, unsigned
 from yak.broker.token_verifier import KeySetRead, TokenCheck, TokenVerifiers
@@ -246,8 +247,7 @@ def test_many_unknown_keys_make_the_broker_read_the_keys_every_few_seconds_only(
 def test_token_of_a_closed_connection_is_dropped_and_so_is_its_check(rig, monkeypatch):
     Client(rig).log_in(OAUTH, "", signed(rig))
     verifier = rig.node.broker.logins._verifiers.of_listener("PLAINTEXT")
-    carry_out, effects = rig.node._carry_out, []
-    monkeypatch.setattr(rig.node, "_carry_out", lambda effect: effects.append(effect) or carry_out(effect))
+    effects = note_calls(monkeypatch, rig.node, "_carry_out")
     monkeypatch.setattr(rig.node.jobs, "delays_us", {"login": 50_000})
     for document in (None, key_set_of(ONE)):
         verifier._document = document
@@ -259,7 +259,7 @@ def test_token_of_a_closed_connection_is_dropped_and_so_is_its_check(rig, monkey
         client.channel.close()
         rig.run_for(10)
         assert not verifier._waiting
-    assert [each.kind for each in effects if isinstance(each, DropJob)] == ["login"]
+    assert [each.kind for (each,) in effects if isinstance(each, DropJob)] == ["login"]
 
 
 def test_keys_are_read_again_in_time_and_a_removed_key_is_not_trusted():

@@ -11,11 +11,11 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.group_requests import COMMIT, DESCRIBE
 from tests.unit.broker.groups_rig import GroupsRig
 from tests.unit.broker.test_consumer_groups import heartbeat
+from tests.unit.noted_calls import note_calls
 from yak.broker.apis import describe_topic_partitions
 from yak.broker.apis.delete_records import DelayedDeleteRecords
-from yak.broker.apis.metadata import describe_partitions
 from yak.coordination import group_coordinator
-from yak.groups.offsets import OFFSETS_TOPIC, offset_record
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.transactions.transaction import BY_LABEL
@@ -30,19 +30,6 @@ def rig() -> GroupsRig:
     return GroupsRig()
 
 
-@pytest.fixture
-def made(monkeypatch) -> list[None]:
-    """One entry for each record of an offset that the coordinator makes."""
-    made: list[None] = []
-
-    def counted(*words: Any) -> Any:
-        made.append(None)
-        return offset_record(*words)
-
-    monkeypatch.setattr(group_coordinator, "offset_record", counted)
-    return made
-
-
 def commit_fields(group: str, count: int) -> dict[str, Any]:
     """The same partition again and again."""
     row = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}
@@ -54,7 +41,8 @@ def offsets_logs(rig: GroupsRig) -> list[Any]:
     return [each.log for where, each in partitions.items() if where.topic == OFFSETS_TOPIC]
 
 
-def test_commit_under_a_long_group_id_makes_no_more_records_than_a_batch_holds(rig, made):
+def test_commit_under_a_long_group_id_makes_no_more_records_than_a_batch_holds(rig, monkeypatch):
+    made = note_calls(monkeypatch, group_coordinator, "offset_record")
     answer = rig.ask(COMMIT, 9, **commit_fields(LONG_ID, COUNT))
     assert {each.error_code for each in answer.topics[0].partitions} == {ErrorCode.unknown_server_error}
     assert len(made) <= 1_048_588 // GROUP_STRING_BYTES_MAX + 1
@@ -125,17 +113,11 @@ def test_transaction_is_not_compared_with_each_producer_id_that_a_list_may_have(
 
 
 def test_page_of_a_topic_describes_no_other_partitions_of_it(rig, monkeypatch):
-    shown = []
-
-    def counted(*words: Any) -> Any:
-        shown.append(len(words[3]))
-        return describe_partitions(*words)
-
-    monkeypatch.setattr(describe_topic_partitions, "describe_partitions", counted)
+    shown = note_calls(monkeypatch, describe_topic_partitions, "describe_partitions")
     cursor = {"topic_name": "orders", "partition_index": 1}
     page = rig.ask(75, 0, topics=[{"name": "orders"}], response_partition_limit=2, cursor=cursor)
     assert [each.partition_index for each in page.topics[0].partitions] == [1, 2]
-    assert shown == [2]
+    assert [len(partitions) for _broker, _call, _topic, partitions, *_ in shown] == [2]
 
 
 class Deletions:

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.broker.requests import values_of
+from tests.unit.noted_calls import note_calls
 from yak.sim.disk import SimSlice
 from yak.sim.rig import Rig, fetch_fields
 
@@ -47,10 +48,8 @@ def test_max_bytes_of_the_fetch_limits_slices_too(rig):
 
 
 def test_a_long_run_of_one_partition_is_sliced_and_a_short_one_is_read(rig, monkeypatch):
-    sent = []
-    read = SimSlice.__bytes__
-    monkeypatch.setattr(SimSlice, "__bytes__", lambda part: sent.append(len(part)) or read(part))
-    assert len(bytes(rig.fetch("large", 3).records)) == sum(sent) > len(VALUE)
+    sent = note_calls(monkeypatch, SimSlice, "__bytes__")
+    assert len(bytes(rig.fetch("large", 3).records)) == sum(len(part) for (part,) in sent) > len(VALUE)
     sent.clear()
     rig.produce("large", [b"short"])
     rig.produce("large", [b"shorter"])

@@ -8,12 +8,13 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.lost_store import restore_lost_store
+from tests.unit.noted_calls import note_calls
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS, serving_brokers
 from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
 from yak.ports.metadata_store import StoreRequest
-from yak.replication.isr import wanted_isr
+from yak.replication import isr
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
@@ -57,12 +58,6 @@ def test_a_member_that_lags_too_long_leaves_and_comes_back(rig):
 
 def test_isr_changes_are_not_computed_again_and_again_while_the_store_is_away(rig, monkeypatch):
     """Nothing can be proposed before the store is back, and a broker may lead thousands of partitions."""
-    computed: list[str] = []
-
-    def compute(partition, *more):
-        computed.append(str(partition.topic_partition))
-        return wanted_isr(partition, *more)
-
     leader = rig.leader("orders")
     rig.produce("orders", [b"a"])
     for node in rig.nodes:
@@ -71,7 +66,7 @@ def test_isr_changes_are_not_computed_again_and_again_while_the_store_is_away(ri
     rig.nodes[dead - 1].kill()
     rig.begin_produce("orders", [b"b"], acks=1)
     rig.run_for(8_000)
-    monkeypatch.setattr("yak.replication.isr.wanted_isr", compute)
+    computed = note_calls(monkeypatch, isr, "wanted_isr")
     rig.run_for(10_000)
     assert computed == []
     for node in rig.nodes:

@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from tests.unit.noted_calls import note_calls_by_step
 from yak.ids import TopicPartition
 from yak.partitions.local_replicas import RELEASED_A_SLICE, LocalReplicas
 from yak.sim.cluster_rig import ClusterRig
@@ -16,31 +17,8 @@ CHECKPOINT_MS = 60_000
 
 
 @pytest.fixture
-def moved(monkeypatch):
-    """How many folders each step moved aside."""
-    steps: list[int] = []
-    real = LogStore.delete
-
-    def delete(self, log, *, keep=False):
-        steps[-1] += 1
-        return real(self, log, keep=keep)
-
-    monkeypatch.setattr(LogStore, "delete", delete)
-    return steps
-
-
-@pytest.fixture
-def rig(moved) -> Rig:
-    rig = Rig()
-    broker = rig.node.broker
-    step = broker.step
-
-    def counted(event, now_ms):
-        moved.append(0)
-        return step(event, now_ms)
-
-    broker.step = counted
-    return rig
+def rig() -> Rig:
+    return Rig()
 
 
 def delete_topic(rig: Rig, name: str) -> None:
@@ -68,15 +46,16 @@ def test_topic_is_deleted_where_its_folder_finds_no_room_for_another_name():
     assert "log-directory-offline" not in [notice.event for notice in rig.node.notices]
 
 
-def test_topic_deletion_of_many_partitions_moves_a_bounded_number_of_folders_in_a_step(rig, moved):
+def test_topic_deletion_of_many_partitions_moves_a_bounded_number_of_folders_in_a_step(rig, monkeypatch):
     rig.create_topic("orders", partitions=MANY)
+    moved = note_calls_by_step(monkeypatch, rig.node.broker, LogStore, "delete")
     delete_topic(rig, "orders")
     assert not rig.node.broker.partitions
     assert "orders" not in rig.node.broker.counters.topics
     rig.run_for(1_000)
     assert not folders(rig, "orders")
-    assert sum(moved) == MANY
-    assert max(moved) <= RELEASED_A_SLICE
+    assert sum(map(len, moved)) == MANY
+    assert max(map(len, moved)) <= RELEASED_A_SLICE
 
 
 def test_topic_deletion_reads_only_the_partitions_of_that_topic(rig):

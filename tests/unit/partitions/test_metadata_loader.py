@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from tests.unit.noted_calls import note_calls, note_calls_by_step
 from yak.cluster.image_log import ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
 from yak.cluster.payload import BadRecord
@@ -15,6 +16,7 @@ from yak.partitions import metadata_loader
 from yak.partitions.local_replicas import LocalReplicas
 from yak.sim.rig import Pending, Rig
 from yak.storage.log import Log
+from yak.storage.log_store import LogStore
 
 SLICE = 10
 ROUND = 300
@@ -29,25 +31,6 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     rig.node.broker.metadata_loader.partitions_a_slice = SLICE
     rig.create_topic("other")
     return rig
-
-
-class Counted:
-    """How often something was called in each step of a broker."""
-
-    def __init__(self, rig: Rig, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
-        self.steps: list[int] = [0]
-        real, step = getattr(owner, name), rig.node.broker.step
-
-        def counted(*args, **kwargs):
-            self.steps[-1] += 1
-            return real(*args, **kwargs)
-
-        def stepped(event, now_ms):
-            self.steps.append(0)
-            return step(event, now_ms)
-
-        monkeypatch.setattr(owner, name, counted)
-        rig.node.broker.step = stepped
 
 
 def begin_creation(rig: Rig, name: str = "orders", partitions: int = MANY) -> Pending:
@@ -71,12 +54,12 @@ def run_until_partial(rig: Rig, name: str = "orders") -> None:
 
 
 def test_topic_creation_of_many_partitions_hosts_a_bounded_number_in_a_step(rig, monkeypatch):
-    counted = Counted(rig, monkeypatch, LocalReplicas, "_assign")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, LocalReplicas, "_assign")
     creation = begin_creation(rig)
     rig.run_for(5_000)
     assert creation.answer.topics[0].error_code == ErrorCode.none
-    assert sum(counted.steps) == MANY
-    assert max(counted.steps) <= SLICE
+    assert sum(map(len, steps)) == MANY
+    assert max(map(len, steps)) <= SLICE
     assert rig.produce("orders", [b"a"], partition=MANY - 1).error_code == ErrorCode.none
 
 
@@ -107,11 +90,11 @@ def test_produce_to_a_partition_of_a_later_slice_returns_a_retriable_error(rig):
 def test_topic_deletion_of_many_partitions_drops_a_bounded_number_in_a_step(rig, monkeypatch):
     begin_creation(rig)
     rig.run_for(5_000)
-    counted = Counted(rig, monkeypatch, LocalReplicas, "_release")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, LocalReplicas, "_release")
     answer = rig.ask(20, 4, topic_names=["orders"], timeout=DEADLINE)
     assert answer.responses[0].error_code == ErrorCode.none
-    assert sum(counted.steps) == MANY
-    assert max(counted.steps) <= SLICE
+    assert sum(map(len, steps)) == MANY
+    assert max(map(len, steps)) <= SLICE
     assert held(rig) == 0
 
 
@@ -128,37 +111,34 @@ def test_stop_between_two_slices_of_a_deletion_leaves_no_strays(rig):
 def test_broker_config_change_updates_a_bounded_number_of_logs_in_a_step(rig, monkeypatch):
     begin_creation(rig)
     rig.run_for(5_000)
-    counted = Counted(rig, monkeypatch, Log, "update_config")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, Log, "update_config")
     config = {"name": "log.retention.ms", "config_operation": 0, "value": "123456789"}
     resource = {"resource_type": 4, "resource_name": "", "configs": [config]}
     rig.ask(44, 1, resources=[resource], validate_only=False)
     rig.run_for(1_000)
-    assert max(counted.steps) <= SLICE
+    assert max(map(len, steps)) <= SLICE
     assert {each.log.config.retention_ms for each in rig.node.broker.partitions.values()} == {123456789}
 
 
 def test_metadata_records_of_many_partitions_are_applied_in_rounds(rig, monkeypatch):
-    rounds: list[int] = []
-    append = ImageLog.append
-
-    def noted(self, records):
-        rounds.append(sum(len(record.payload["partitions"]) for record in records if record.kind == Kind.PARTITION))
-        return append(self, records)
-
-    monkeypatch.setattr(ImageLog, "append", noted)
+    appends = note_calls(monkeypatch, ImageLog, "append")
     begin_creation(rig, partitions=4 * ROUND)
     rig.run_for(5_000)
+    rounds = [
+        sum(len(record.payload["partitions"]) for record in records if record.kind == Kind.PARTITION)
+        for _log, records in appends
+    ]
     assert sum(rounds) == 4 * ROUND
     assert max(rounds) < 2 * ROUND
     assert held(rig) == 4 * ROUND
 
 
 def test_creation_of_many_topics_checks_the_free_space_once(rig, monkeypatch):
-    counted = Counted(rig, monkeypatch, type(rig.node.broker.log_store), "has_room")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, LogStore, "has_room")
     creation = create_topics(rig, 20)
     rig.run_for(1_000)
     assert {topic.error_code for topic in creation.answer.topics} == {ErrorCode.none}
-    assert max(counted.steps) == 1
+    assert max(map(len, steps)) == 1
 
 
 def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, monkeypatch):
@@ -183,11 +163,11 @@ def create_topics(rig: Rig, count: int) -> Pending:
 
 
 def test_records_of_a_round_are_replayed_in_several_turns(rig, monkeypatch):
-    counted = Counted(rig, monkeypatch, MetadataDelta, "replay")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, MetadataDelta, "replay")
     creation = create_topics(rig, 2 * SLICE)
     rig.run_for(5_000)
     assert {topic.error_code for topic in creation.answer.topics} == {ErrorCode.none}
-    assert SLICE // 2 < max(counted.steps) <= SLICE
+    assert SLICE // 2 < max(map(len, steps)) <= SLICE
 
 
 def test_stop_between_two_turns_of_a_replay_applies_the_records_after_the_next_start(rig, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.noted_calls import note_calls_by_step
 from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.partitions import moved_high_watermarks
 from yak.sim.rig import Rig
@@ -17,21 +18,9 @@ def test_report_of_many_moved_high_watermarks_takes_several_turns(monkeypatch: p
     rig = Rig()
     rig.create_topic("many", partitions=PARTITIONS)
     rig.run_for(2_000)
-    noted: list[list[int]] = [[]]
-    real, step = HighWatermarkSender.note, rig.node.broker.step
-
-    def note(self, topic_id, partition, *rest):
-        noted[-1].append(partition)
-        real(self, topic_id, partition, *rest)
-
-    def stepped(event, now_ms):
-        noted.append([])
-        return step(event, now_ms)
-
-    monkeypatch.setattr(HighWatermarkSender, "note", note)
-    rig.node.broker.step = stepped
+    noted = note_calls_by_step(monkeypatch, rig.node.broker, HighWatermarkSender, "note")
     for partition in range(PARTITIONS):
         rig.produce("many", [b"a"], partition=partition)
     rig.run_for(2_000)
     assert max(map(len, noted)) == BOUND
-    assert sorted(partition for turn in noted for partition in turn) == list(range(PARTITIONS))
+    assert sorted(partition for turn in noted for _sender, _topic_id, partition, *_ in turn) == list(range(PARTITIONS))

@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from tests.unit.noted_calls import note_calls_by_step
 from yak.errors import ErrorCode
 from yak.replication import replica_fetcher
 from yak.replication.replica_fetchers import ReplicaFetchers
@@ -137,26 +138,17 @@ class Rolling:
         rig.run_until(lambda: all(rig.is_in_sync("small", index) for index in range(PARTITIONS)))
         self.follower = rig.nodes[1]
         self.led = [index for index in range(PARTITIONS) if rig.leader("small", index) == 1]
-        self.rolls: list[int] = [0]
-        step, roll = self.follower.broker.step, Log.roll
-
-        def stepped(event, now_ms):
-            self.rolls.append(0)
-            return step(event, now_ms)
-
-        def rolled(log, now_ms):
-            if log.disk is self.follower.disk:
-                self.rolls[-1] += 1
-            return roll(log, now_ms)
-
-        monkeypatch.setattr(Log, "roll", rolled)
-        self.follower.broker.step = stepped
+        self._steps = note_calls_by_step(monkeypatch, self.follower.broker, Log, "roll")
         rig.cluster.cut("n1", "n2")
         for value in (b"x" * 600, b"y" * 600, b"z" * 600):
             for index in self.led:
                 rig.begin_produce("small", [value], partition=index, acks=1)
             rig.run_for(20)
         rig.cluster.reconnect("n1", "n2")
+
+    def rolls(self) -> list[int]:
+        """How often the follower's logs were rolled in each of its steps."""
+        return [sum(log.disk is self.follower.disk for log, _now_ms in rolled) for rolled in self._steps]
 
     def fetcher(self) -> replica_fetcher.ReplicaFetcher:
         return self.follower.broker.replica_fetchers._fetchers[1]
@@ -183,9 +175,9 @@ class Rolling:
 def test_answer_that_rolls_many_logs_is_taken_over_several_turns(rig, monkeypatch):
     rolling = Rolling(rig, monkeypatch)
     rolling.check_copies()
-    assert sum(rolling.rolls) >= 2 * len(rolling.led)
+    assert sum(rolling.rolls()) >= 2 * len(rolling.led)
     # one partition's records may roll its log twice
-    assert max(rolling.rolls) <= 2
+    assert max(rolling.rolls()) <= 2
 
 
 def test_answer_under_way_is_not_acknowledged_before_it_is_taken(rig, monkeypatch):

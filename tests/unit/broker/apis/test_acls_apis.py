@@ -4,6 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.acl_rig import AclRig
+from tests.unit.noted_calls import note_calls
 from yak.acls.bindings import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from yak.acls.filters import AclFilter
 from yak.broker.apis.acls import ACLS_PER_REQUEST_MAX
@@ -93,9 +94,7 @@ def test_acl_that_two_filters_select_is_deleted_once(rig):
 def test_filters_that_name_a_resource_are_compared_with_its_acls_only(rig, monkeypatch):
     names = [f"t{number:03}" for number in range(200)]
     assert create(rig, *map(creation, names)) == [NONE] * 200
-    compared = []
-    real = AclFilter.matches_entry
-    monkeypatch.setattr(AclFilter, "matches_entry", lambda *args: compared.append(None) or real(*args))
+    compared = note_calls(monkeypatch, AclFilter, "matches_entry")
     exact = {"resource_type_filter": TOPIC, "pattern_type_filter": PatternType.LITERAL}
     filters = [wanted(resource_name_filter=name, **exact) for name in names[:150]]
     filters += [wanted(resource_name_filter=names[0], **exact), wanted(pattern_type_filter=PatternType.PREFIXED)]
@@ -111,10 +110,7 @@ def test_many_acls_are_described_and_searched_in_slices(rig, monkeypatch):
     count = 3 * SLICE_ELEMENTS
     names = [f"t{number:04}" for number in range(count)]
     assert create(rig, *map(creation, names)) == [NONE] * count
-    large_requests = rig.node.broker.large_requests
-    turns = []
-    real = large_requests._advance
-    monkeypatch.setattr(large_requests, "_advance", lambda *args: turns.append(None) or real(*args))
+    turns = note_calls(monkeypatch, rig.node.broker.large_requests, "_advance")
     assert [name for name, _, _ in describe(rig)] == names
     assert len(turns) >= 5
     turns.clear()

@@ -5,7 +5,8 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.requests import APPEND, BROKER, DELETE, GROUP, SET, alter, describe, restart, rows_of
 from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
-from yak.config.describe import describe_group
+from tests.unit.noted_calls import note_calls
+from yak.broker.apis import describe_configs
 from yak.sim.rig import Rig
 
 INTERVAL = "consumer.assignment.interval.ms"
@@ -121,14 +122,11 @@ def test_validate_only_sets_nothing(rig):
 
 
 def test_groups_with_the_same_configs_are_described_once(rig, monkeypatch):
-    rows = []
-    monkeypatch.setattr(
-        "yak.broker.apis.describe_configs.describe_group", lambda *a, **k: rows.append(a) or describe_group(*a, **k)
-    )
+    described = note_calls(monkeypatch, describe_configs, "describe_group")
     altered(rig, SESSION, "50000", group="c")
     resources = [{"resource_type": GROUP, "resource_name": name} for name in "abc"]
     first, second, third = rig.ask(32, 4, resources=resources, include_synonyms=True).results
-    assert len(rows) == 2
+    assert len(described) == 2
     assert first.configs == second.configs != third.configs
 
 

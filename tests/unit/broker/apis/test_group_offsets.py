@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, FETCH, FIND, GroupsRig, ms, subscription
+from tests.unit.noted_calls import note_calls
 from yak.coordination import offset_expiry
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.loader import CoordinatorLoader
@@ -547,9 +548,7 @@ def test_deleted_topic_searches_the_offsets_of_groups_that_have_it_only(rig, mon
     for number in range(20):
         rig.commit({("other", 0): 1}, f"g{number}")
     rig.commit({("orders", 0): 1}, "g7")
-    searched = []
-    real = Offsets.partitions
-    monkeypatch.setattr(Offsets, "partitions", lambda *args: searched.append(None) or real(*args))
+    searched = note_calls(monkeypatch, Offsets, "partitions")
     rig.node.broker.group_coordinator.expiry.topics_deleted(["orders"])
     assert len(searched) == 1
     assert rig.committed("g7") == {("other", 0): (1, "")}

@@ -9,9 +9,9 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import APPEND, BROKER, SET, TOPIC, alter, describe, list_offset, rows_of
-from yak.broker.apis import APIS
+from tests.unit.noted_calls import note_calls
+from yak.broker.apis import APIS, describe_configs
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
-from yak.config.describe import describe_topic
 from yak.sim.request_fields import topic_fields
 from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import read_answer
@@ -118,20 +118,14 @@ def test_topic_configs_are_described_with_source_synonyms_type_and_documentation
 
 
 def test_describe_configs_of_topics_with_the_same_overrides_describes_them_once(rig, monkeypatch):
-    described = []
-
-    def counted(overrides, *arguments, **named):
-        described.append(dict(overrides))
-        return describe_topic(overrides, *arguments, **named)
-
-    monkeypatch.setattr("yak.broker.apis.describe_configs.describe_topic", counted)
+    described = note_calls(monkeypatch, describe_configs, "describe_topic")
     names = ["a", "b", "c"]
     for name in names:
         rig.create_topic(name)
     rig.create_topic("short", retention_ms="1000")
     resources = [{"resource_type": TOPIC, "resource_name": name} for name in [*names, "short"]]
     answer = rig.ask(32, 4, resources=resources, include_synonyms=True, include_documentation=True)
-    assert described == [{}, {"retention.ms": "1000"}]
+    assert [dict(overrides) for overrides, *_ in described] == [{}, {"retention.ms": "1000"}]
     first, *alike, short = answer.results
     assert len(first.configs) > 20
     assert all(result.configs == first.configs for result in alike)

@@ -3,8 +3,9 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.config.describe import describe_topic
-from yak.config.topic_configs import resolve_log_config
+from tests.unit.noted_calls import note_calls
+from yak.broker.apis import create_topics
+from yak.cluster import image
 from yak.sim.rig import Rig
 
 
@@ -87,19 +88,13 @@ def test_a_created_topic_is_there_with_leader_and_id(rig):
 
 
 def test_create_topics_with_the_same_overrides_describes_them_once(rig, monkeypatch):
-    described = []
-
-    def counted(overrides, *arguments):
-        described.append(dict(overrides))
-        return describe_topic(overrides, *arguments)
-
-    monkeypatch.setattr("yak.broker.apis.create_topics.describe_topic", counted)
+    described = note_calls(monkeypatch, create_topics, "describe_topic")
     topics = [
         {"name": name, "num_partitions": 1, "replication_factor": 1, "configs": configs}
         for name, configs in [("a", []), ("b", []), ("c", [{"name": "retention.ms", "value": "1000"}])]
     ]
     answer = rig.ask(19, 7, topics=topics)
-    assert described == [{}, {"retention.ms": "1000"}]
+    assert [dict(overrides) for overrides, *_ in described] == [{}, {"retention.ms": "1000"}]
     values = [{row.name: row.value for row in topic.configs}["retention.ms"] for topic in answer.topics]
     assert values == ["604800000", "604800000", "1000"]
 
@@ -353,12 +348,6 @@ def test_topics_of_one_request_are_counted_together_against_the_replicas_of_a_br
 
 
 def test_config_of_a_new_topic_is_resolved_once_and_not_for_each_partition(rig, monkeypatch):
-    resolved = []
-
-    def resolve(*sources):
-        resolved.append(sources)
-        return resolve_log_config(*sources)
-
-    monkeypatch.setattr("yak.cluster.image.resolve_log_config", resolve)
+    resolved = note_calls(monkeypatch, image, "resolve_log_config")
     assert create(rig, "wide", partitions=100).error_code == ErrorCode.none
     assert len(resolved) <= 4
