@@ -1,8 +1,9 @@
-"""Requests to a rig's broker in few words: batches, fetches that wait, offsets by time, and configs."""
+"""Requests to a rig's broker in few words: batches, fetches that wait, offsets by time, deletions, and configs."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -55,12 +56,38 @@ def values_of(partition: Any) -> list[bytes | None]:
     return [record.value for batch in batches for record in walk_records(batch)]
 
 
+def _asked(rig: Rig | ClusterRig, node_id: int | None) -> Callable[..., Any]:
+    """The rig's `ask`; in a cluster this broker is asked, or any that is alive."""
+    return rig.ask if isinstance(rig, Rig) else partial(rig.ask, node_id or rig.alive().node_id)
+
+
 def list_offset(
-    rig: Rig, timestamp: int = -1, *, topic: str = "orders", partition: int = 0, version: int = 7, **fields: Any
+    rig: Rig | ClusterRig,
+    timestamp: int = -1,
+    *,
+    topic: str = "orders",
+    partition: int = 0,
+    node_id: int | None = None,
+    version: int = 7,
+    **fields: Any,
 ) -> Any:
     """ListOffsets of one partition: its answer."""
     topics = [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": timestamp}]}]
-    return rig.ask(2, version, topics=topics, **fields).topics[0].partitions[0]
+    return _asked(rig, node_id)(2, version, topics=topics, **fields).topics[0].partitions[0]
+
+
+def delete_topic(rig: Rig | ClusterRig, name: str, *, node_id: int | None = None) -> None:
+    """DeleteTopics of one topic, which succeeds."""
+    (answer,) = _asked(rig, node_id)(20, 5, topic_names=[name]).responses
+    assert answer.error_code == 0, answer
+
+
+def delete_records(
+    rig: Rig | ClusterRig, topic: str, offset: int, *, partition: int = 0, node_id: int | None = None
+) -> Any:
+    """DeleteRecords of one partition: its answer."""
+    topics = [{"name": topic, "partitions": [{"partition_index": partition, "offset": offset}]}]
+    return _asked(rig, node_id)(21, 2, topics=topics).topics[0].partitions[0]
 
 
 def alter(
@@ -83,8 +110,7 @@ def alter(
         for key, value in configs.items()
     ]
     resource = {"resource_type": kind, "resource_name": name, "configs": changes}
-    ask = rig.ask if isinstance(rig, Rig) else partial(rig.ask, node_id or rig.alive().node_id)
-    return ask(44, 1, resources=[resource], validate_only=validate_only).responses[0]
+    return _asked(rig, node_id)(44, 1, resources=[resource], validate_only=validate_only).responses[0]
 
 
 def describe(
@@ -98,9 +124,8 @@ def describe(
 ) -> Any:
     """DescribeConfigs of one resource: its answer, with synonyms and documentation."""
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": names}
-    ask = rig.ask if isinstance(rig, Rig) else partial(rig.ask, node_id or rig.alive().node_id)
     more = {"include_documentation": True} if version >= 3 else {}
-    return ask(32, version, resources=[resource], include_synonyms=True, **more).results[0]
+    return _asked(rig, node_id)(32, version, resources=[resource], include_synonyms=True, **more).results[0]
 
 
 def rows_of(described: Any) -> dict[str, Any]:

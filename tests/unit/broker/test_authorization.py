@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes, transactional_batch
 from tests.unit.broker.groups_rig import subscription
+from tests.unit.broker.requests import alter
 from yak.acls.bindings import Operation, ResourceType
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.protocol.peer_proof import Incarnation
@@ -533,10 +534,8 @@ def test_long_lists_and_names_are_shortened_in_the_audit(rig):
 def test_acls_and_configs_are_audited_without_values(rig):
     rig.audit()
     rig.acl(READ, TOPIC, "mine")
-    rig.ask(44, 1, resources=[{"resource_type": 2, "resource_name": "mine", "configs": [
-        {"name": "retention.ms", "config_operation": 0, "value": "12345"}]}])  # fmt: skip
-    rig.ask(44, 1, validate_only=True, resources=[{"resource_type": 2, "resource_name": "mine", "configs": [
-        {"name": "retention.ms", "config_operation": 0, "value": "7"}]}])  # fmt: skip
+    alter(rig, TOPIC, "mine", {"retention.ms": "12345"})
+    alter(rig, TOPIC, "mine", {"retention.ms": "7"}, validate_only=True)
     acl, config = rig.audit()
     assert acl["resources"] == "ALLOW User:ann READ TOPIC LITERAL mine from *"
     assert config["resources"] == "topic mine: retention.ms"

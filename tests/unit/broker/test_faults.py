@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import begin_fetch, begin_produce, fetched, produced, values_of
+from tests.unit.broker.requests import begin_fetch, begin_produce, delete_topic, fetched, produced, values_of
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.ids import TopicPartition
@@ -252,7 +252,7 @@ def test_a_fetch_session_follows_a_topic_that_is_deleted_and_made_again(fetches_
     reader = rig.new_client()
     opened = rig.ask(1, 12, client=reader, **(fetch_fields("orders", 0) | {"session_epoch": 0}))
     nothing_new = fetch_fields("orders", 0) | {"session_id": opened.session_id, "topics": []}
-    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=1))
+    delete_topic(rig, "orders")
     gone = rig.ask(1, 12, client=reader, **(nothing_new | {"session_epoch": 1}))
     assert gone.responses[0].partitions[0].error_code == ErrorCode.unknown_topic_or_partition
     rig.create_topic("orders")

@@ -3,12 +3,12 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import list_offset
 from yak.protocol.record_batch import with_records
 from yak.protocol.record_writer import build_batch
 from yak.protocol.varint import UVARINT_MAX, append_uvarint
 from yak.sim.rig import Rig
 
-LIST_OFFSETS = 2
 LARGEST, SMALLEST = 2**63 - 1, -(2**68) - 2**40
 """Their sums with a base timestamp have more than 64 bits."""
 
@@ -38,10 +38,7 @@ def test_list_offsets_by_time_answers_where_a_timestamp_has_more_than_64_bits(de
     made = batch(now_ms, (delta, b"a", b"1"), (0, b"b", b"2"))
     assert rig.produce_raw("orders", made).error_code == ErrorCode.none
     for timestamp_ms in (now_ms, -3):
-        partitions = [{"partition_index": 0, "timestamp": timestamp_ms}]
-        topics = [{"name": "orders", "partitions": partitions}]
-        answer = rig.ask(LIST_OFFSETS, 7, topics=topics)
-        (found,) = answer.topics[0].partitions
+        found = list_offset(rig, timestamp_ms)
         assert (found.error_code, found.offset, found.timestamp) == (ErrorCode.none, 1, now_ms)
 
 

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import begin_fetch, begin_produce, fetched, list_offset, produced, values_of
+from tests.unit.broker.requests import (
+    begin_fetch,
+    begin_produce,
+    delete_records,
+    fetched,
+    list_offset,
+    produced,
+    values_of,
+)
 from yak.broker.fetches import ConsumerFetch
 from yak.core import events
 from yak.protocol.compression import compress
@@ -411,8 +419,7 @@ def test_batch_whose_header_alone_has_a_timestamp_too_far_ahead_is_refused(rig, 
 def test_refused_batch_is_answered_with_the_log_start_offset(rig):
     """As Kafka's appendToLocalLog: a Java producer needs it to act upon UNKNOWN_PRODUCER_ID."""
     rig.produce("orders", [b"a"], producer_id=7, epoch=0, sequence=0)
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": -1}]}]
-    rig.ask(21, 2, topics=topics)
+    delete_records(rig, "orders", -1)
     refused = rig.produce("orders", [b"b"], producer_id=7, epoch=0, sequence=5)
     assert (refused.error_code, refused.log_start_offset) == (ErrorCode.out_of_order_sequence_number, 1)
     unreadable = rig.produce_raw("orders", patched(record_batch([b"c"], 0), 30, ">b", 1, fix_crc=False))

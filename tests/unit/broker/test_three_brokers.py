@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import BROKER, delete_topic, describe
 from tests.unit.lost_store import restore_lost_store
 from tests.unit.noted_calls import note_calls
 from yak.broker.delayed_leader_requests import DECISION_MS_MAX
@@ -157,9 +158,7 @@ def test_broker_that_was_stopped_in_order_is_described_as_fenced_until_it_is_unr
 
     def described():
         answer = rig.ask(asked, 60, 2, include_fenced_brokers=True)
-        resource = {"resource_type": 4, "resource_name": str(asked), "configuration_keys": ["yak.stopped.brokers"]}
-        fields = {"resources": [resource]}
-        (config,) = rig.ask(asked, 32, 4, **fields).results[0].configs
+        (config,) = describe(rig, BROKER, str(asked), ["yak.stopped.brokers"], node_id=asked).configs
         return {each.broker_id: each.is_fenced for each in answer.brokers}, config.value
 
     assert described() == ({killed: True, stopped: True, asked: False}, str(stopped))
@@ -422,8 +421,7 @@ def test_last_isr_member_is_never_removed_from_the_isr():
     assert replica.log is None
     assert exits.was_last(replica)
     rig.run_until(lambda: rig.nodes[leader - 1].is_ready)
-    answer = rig.ask(leader, 20, 4, topic_names=["orders"])
-    assert answer.responses[0].error_code == 0
+    delete_topic(rig, "orders", node_id=leader)
     rig.run_until(lambda: ("orders", 0) not in rig.nodes[leader - 1].broker.partitions)
     assert not exits.was_last(replica), "a deleted partition is not kept"
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import delete_topic
 from yak.core import events
 from yak.core.placement import partition_of
 from yak.ids import TopicPartition
@@ -269,7 +270,7 @@ def test_a_restarted_coordinator_writes_the_markers_of_a_prepared_transaction(ri
 def test_markers_of_a_deleted_topic_are_not_awaited(rig):
     producer = init(rig)
     add(rig, producer)
-    rig.ask(20, 1, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    delete_topic(rig, "orders")
     assert end(rig, producer).error_code == NONE
     rig.run_for(50)
     assert state(rig) is COMPLETE_COMMIT

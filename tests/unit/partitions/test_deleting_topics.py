@@ -1,10 +1,10 @@
 """Deleting topics with many partitions: what one turn does is bounded, and does not grow with the other partitions."""
 
-import datetime as dt
 import errno
 
 import pytest
 
+from tests.unit.broker.requests import delete_topic
 from tests.unit.noted_calls import note_calls_by_step
 from yak.ids import TopicPartition
 from yak.partitions.local_replicas import RELEASED_A_SLICE, LocalReplicas
@@ -19,11 +19,6 @@ CHECKPOINT_MS = 60_000
 @pytest.fixture
 def rig() -> Rig:
     return Rig()
-
-
-def delete_topic(rig: Rig, name: str) -> None:
-    answer = rig.ask(20, 6, topics=[{"name": name, "topic_id": None}], timeout=dt.timedelta(seconds=30))
-    assert answer.responses[0].error_code == 0
 
 
 def folders(rig: Rig, name: str) -> list[str]:
@@ -110,7 +105,7 @@ def test_kill_before_a_moved_replica_is_removed_removes_it_unless_it_moved_back(
 
     def move(replicas):
         topics = [{"name": "orders", "partitions": [{"partition_index": 0, "replicas": replicas}]}]
-        rig.ask(leader, 45, 0, topics=topics, timeout=dt.timedelta(seconds=30))
+        rig.ask(leader, 45, 0, topics=topics)
         rig.run_until(lambda: rig.info("orders").replicas == replicas)
 
     def held():
@@ -146,7 +141,7 @@ def test_damaged_log_of_a_deleted_topic_is_removed_and_the_next_stop_is_clean(is
         node.start()
         rig.run_until(lambda: node.is_ready)
         assert rig.replica(node.node_id, "orders").log is None
-    rig.ask(rig.alive().node_id, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    delete_topic(rig, "orders")
     if is_down:
         node.start()
         rig.run_until(lambda: node.is_ready)
@@ -182,7 +177,7 @@ def test_high_watermark_of_a_deleted_topic_is_not_that_of_the_next_of_its_name_a
     rig.create_topic("orders", min_insync_replicas="2")
     rig.produce("orders", [b"old"] * 10)
     rig.run_for(CHECKPOINT_MS + 1_000)
-    rig.ask(1, 20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=2))
+    delete_topic(rig, "orders")
     rig.run_until(lambda: all("orders" not in node.broker.image.topics for node in rig.nodes))
     rig.create_topic("orders", min_insync_replicas="2")
     rig.run_until(lambda: rig.leader("orders") > 0 and rig.replica(rig.leader("orders"), "orders").is_leader)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import errno
 import gc
 import weakref
@@ -10,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.broker.requests import BROKER, alter
+from tests.unit.broker import requests
+from tests.unit.broker.requests import BROKER, alter, delete_records, delete_topic
 from yak.core import events
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -188,7 +188,7 @@ def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
     rig = compacted_rig()
     commit(rig, range(60))
     run_until_compacting(rig)
-    rig.ask(20, 5, topic_names=(TOPIC,), timeout=dt.timedelta(seconds=1))
+    delete_topic(rig, TOPIC)
     rig.create_topic(TOPIC, **COMPACTED)
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -204,8 +204,7 @@ def test_round_ends_when_its_topic_is_compacted_no_more() -> None:
     commit(rig, range(60))
     rig.run_for(10_000)
     assert len(held) == 1
-    policy = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
-    rig.ask(44, 1, resources=({"resource_type": 2, "resource_name": TOPIC, "configs": (policy,)},), validate_only=False)
+    alter(rig, requests.TOPIC, TOPIC, {"cleanup.policy": "delete"})
     jobs.run = run  # type: ignore[method-assign]
     run(*held[0])
     rig.run_for(10_000)
@@ -220,8 +219,7 @@ def test_gaps_of_an_unfinished_round_are_no_damage_after_a_change_of_the_policy_
     commit(rig, range(60))
     log = rig.node.broker.partitions[PLACE].log
     rig.world.run(lambda: log.swaps > 0, events_max=50_000)
-    policy = {"name": "cleanup.policy", "config_operation": 0, "value": "delete"}
-    rig.ask(44, 1, resources=({"resource_type": 2, "resource_name": TOPIC, "configs": (policy,)},), validate_only=False)
+    alter(rig, requests.TOPIC, TOPIC, {"cleanup.policy": "delete"})
     rig.run_for(1_500)
     rig.restart()
     assert len(consumed(rig.fetch, 60)) < 60
@@ -246,7 +244,7 @@ def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkey
     commit(rig, range(60))
     run_until_compacting(rig)
     rig.node.jobs.delays_us = {"delete": 20_000_000}
-    rig.ask(20, 5, topic_names=(TOPIC,), timeout=dt.timedelta(seconds=1))
+    delete_topic(rig, TOPIC)
     rig.create_topic(TOPIC, **COMPACTED)
     commit(rig, range(60))
     rig.run_for(60_000)
@@ -303,8 +301,7 @@ def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone() -> None
     rig.run_for(5_000)
     assert rig.node.broker.log_cleaner.uncleanable_logs == 1
     start = log.segments[1].base_offset
-    deleted = {"name": TOPIC, "partitions": [{"partition_index": 0, "offset": start}]}
-    rig.ask(21, 2, topics=[deleted], timeout=dt.timedelta(seconds=1))
+    delete_records(rig, TOPIC, start)
     rig.run_for(5_000)
     assert log.segments[0].base_offset == start
     commit(rig, range(60, 120))
@@ -334,8 +331,7 @@ def test_round_whose_segments_are_deleted_meanwhile_is_repeated_and_the_director
     log = rig.node.broker.partitions[PLACE].log
     run_until_compacting(rig)
     start = log.segments[1].base_offset
-    deleted = {"name": TOPIC, "partitions": [{"partition_index": 0, "offset": start}]}
-    rig.ask(21, 2, topics=[deleted], timeout=dt.timedelta(seconds=1))
+    delete_records(rig, TOPIC, start)
     rig.run_for(10_000)
     assert not [notice for notice in rig.node.notices if notice.level == "error"]
     assert notices(rig, "log-compacted")
@@ -501,7 +497,7 @@ def test_deleted_partition_and_its_log_are_freed() -> None:
     broker.log_cleaner._postponed[partition.log] = broker.now_ms + 10**9
     log = weakref.ref(partition.log)
     del partition
-    rig.ask(20, 6, topics=[{"name": TOPIC, "topic_id": None}], timeout=dt.timedelta(seconds=1))
+    delete_topic(rig, TOPIC)
     rig.run_for(60_000)
     gc.collect()
     assert log() is None

@@ -1,11 +1,11 @@
 """Moves of replicas between log directories: under writes, with every interruption, ended by every disk call."""
 
-import datetime as dt
 import errno
 import re
 
 import pytest
 
+from tests.unit.broker.requests import BROKER, alter, delete_records, delete_topic
 from yak.broker.apis import describe_log_dirs
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
@@ -136,9 +136,8 @@ def test_move_of_a_leader_under_writes_keeps_all_records():
 
 def limit(rig, value):
     """Set the throttle of moves."""
-    rate = {"name": "replica.alter.log.dirs.io.max.bytes.per.second", "config_operation": 0, "value": value}
-    broker = {"resource_type": 4, "resource_name": str(rig.node.broker.node_id), "configs": [rate]}
-    assert rig.ask(44, 1, resources=[broker], validate_only=False).responses[0].error_code == ErrorCode.none
+    name = "replica.alter.log.dirs.io.max.bytes.per.second"
+    assert alter(rig, BROKER, "1", {name: value}).error_code == ErrorCode.none
 
 
 def test_moves_of_logs_of_one_piece_are_throttled_too():
@@ -283,8 +282,7 @@ def test_retention_during_the_copy_leaves_no_old_segment():
     rig = filled(retention_bytes="100000")
     target = move(rig)
     rig.run_for(20)
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 12}]}]
-    rig.ask(21, 1, topics=topics, timeout=dt.timedelta(seconds=5))
+    delete_records(rig, "orders", 12)
     run_until(rig)
     rig.run_for(50)
     assert_moved(rig, target)
@@ -323,7 +321,7 @@ def test_topic_deleted_during_the_copy_leaves_no_folder():
         rig.node.jobs.delays_us = {"move": 2_000}
         move(rig)
         rig.run_for(wait_ms)
-        rig.ask(20, 1, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+        delete_topic(rig, "orders")
         rig.run_for(3_000)
         assert folders(rig) == {}
         rig.create_topic("orders")
@@ -471,8 +469,7 @@ def test_damaged_log_is_not_moved():
 def ended_inside(writes, *, power_loss, seed):
     """A move under writes whose process ends in that write; (rig, acknowledged records), None if it was not reached."""
     rig = filled(14, seed=seed, flush_messages="1")
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 3}]}]
-    rig.ask(21, 1, topics=topics, timeout=dt.timedelta(seconds=5))
+    delete_records(rig, "orders", 3)
     produce(rig, 14, producer_id=7, epoch=2, sequence=0)
     rig.run_for(1_500)
     node, acked = rig.node, 15

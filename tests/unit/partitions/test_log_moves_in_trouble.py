@@ -1,9 +1,8 @@
 """Moves of replicas between log directories that meet DeleteRecords, truncated segments, or a directory in trouble."""
 
-import datetime as dt
-
 import pytest
 
+from tests.unit.broker.requests import delete_records
 from tests.unit.partitions.test_log_moves import (
     ORDERS,
     _small_pieces,
@@ -24,11 +23,6 @@ from yak.protocol.control_batch import EndTransactionMarker, build_marker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, read_header
 
 __all__ = ["_small_pieces"]
-
-
-def delete_records(rig, offset):
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}]
-    rig.ask(21, 1, topics=topics, timeout=dt.timedelta(seconds=5))
 
 
 def end(rig, *, power_loss):
@@ -53,7 +47,7 @@ def test_records_deleted_during_the_hand_over_stay_deleted(power_loss):
     rig.node.jobs.delays_us = {"move": 3_000_000}
     move(rig)
     rig.world.run(lambda: partition.is_handed_over, events_max=100_000)
-    delete_records(rig, 15)
+    delete_records(rig, "orders", 15)
     rig.run_for(2_000)
     # a checkpoint would promise more than the copy holds
     assert b"orders" not in rig.node.disk.read_file(f"{home}/log-start-offset-checkpoint")
@@ -69,7 +63,7 @@ def test_checkpoints_after_a_move_count_after_a_power_loss(power_loss):
     move(rig)
     run_until(rig)
     rig.run_for(3_000)
-    delete_records(rig, 19)
+    delete_records(rig, "orders", 19)
     rig.run_for(3_000)
     end(rig, power_loss=power_loss)
     assert (log_of(rig).log_start_offset, log_of(rig).log_end_offset) == (19, 20)

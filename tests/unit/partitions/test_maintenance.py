@@ -1,9 +1,8 @@
 """Retention removes many expired segments, and a checkpoint reads many logs, without a long step."""
 
-import datetime as dt
-
 import pytest
 
+from tests.unit.broker.requests import delete_topic
 from yak.broker.broker import Broker
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
@@ -91,7 +90,7 @@ def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed
     rig = filled()
     asked = [{"partition_index": partition, "offset": 9} for partition in range(PARTITIONS)]
     topics = [{"name": "orders", "partitions": asked}]
-    answer = rig.ask(21, 1, topics=topics, timeout=dt.timedelta(seconds=5))
+    answer = rig.ask(21, 1, topics=topics)
     assert [each.low_watermark for each in answer.topics[0].partitions] == [9, 9, 9]
     rig.run_for(100)
     assert segments(rig) == [1, 1, 1]
@@ -160,7 +159,7 @@ def test_marks_of_new_logs_are_removed_in_slices_and_for_good(monkeypatch):
     rig = Rig(settings={"log.flush.offset.checkpoint.interval.ms": "60000"})
     rig.create_topic("orders", partitions=5)
     rig.run_for(70_000)
-    rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5))
+    delete_topic(rig, "orders")
     rig.create_topic("orders", partitions=5)
     broker, disk = rig.node.broker, rig.node.disk
     marks = [f"{log.path}/{NEW_LOG_MARK}" for log in broker.log_store.logs.values()]

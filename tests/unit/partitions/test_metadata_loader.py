@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from tests.unit.broker.requests import BROKER, alter, delete_topic
 from tests.unit.noted_calls import note_calls, note_calls_by_step
 from yak.cluster.image_log import ImageLog
 from yak.cluster.metadata_delta import MetadataDelta
@@ -14,6 +15,7 @@ from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.partitions import metadata_loader
 from yak.partitions.local_replicas import LocalReplicas
+from yak.sim.request_fields import topic_fields
 from yak.sim.rig import Pending, Rig
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
@@ -34,11 +36,8 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 def begin_creation(rig: Rig, name: str = "orders", partitions: int = MANY) -> Pending:
-    topic = {
-        "name": name, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": [],
-    }  # fmt: skip
     # answers of one connection come in order: the rig's own is for the other requests
-    return rig.begin(19, 5, client=rig.new_client(), topics=[topic], timeout=DEADLINE, validate_only=False)
+    return rig.begin(19, 5, client=rig.new_client(), topics=[topic_fields(name, {}, partitions)], timeout=DEADLINE)
 
 
 def held(rig: Rig, name: str = "orders") -> int:
@@ -91,8 +90,7 @@ def test_topic_deletion_of_many_partitions_drops_a_bounded_number_in_a_step(rig,
     begin_creation(rig)
     rig.run_for(5_000)
     steps = note_calls_by_step(monkeypatch, rig.node.broker, LocalReplicas, "_release")
-    answer = rig.ask(20, 4, topic_names=["orders"], timeout=DEADLINE)
-    assert answer.responses[0].error_code == ErrorCode.none
+    delete_topic(rig, "orders")
     assert sum(map(len, steps)) == MANY
     assert max(map(len, steps)) <= SLICE
     assert held(rig) == 0
@@ -112,9 +110,7 @@ def test_broker_config_change_updates_a_bounded_number_of_logs_in_a_step(rig, mo
     begin_creation(rig)
     rig.run_for(5_000)
     steps = note_calls_by_step(monkeypatch, rig.node.broker, Log, "update_config")
-    config = {"name": "log.retention.ms", "config_operation": 0, "value": "123456789"}
-    resource = {"resource_type": 4, "resource_name": "", "configs": [config]}
-    rig.ask(44, 1, resources=[resource], validate_only=False)
+    alter(rig, BROKER, "", {"log.retention.ms": "123456789"})
     rig.run_for(1_000)
     assert max(map(len, steps)) <= SLICE
     assert {each.log.config.retention_ms for each in rig.node.broker.partitions.values()} == {123456789}
@@ -155,11 +151,8 @@ def test_stop_that_comes_with_the_end_of_the_last_slice_finds_nothing_left(rig, 
 
 
 def create_topics(rig: Rig, count: int) -> Pending:
-    topics = [
-        {"name": f"t{number}", "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-        for number in range(count)
-    ]
-    return rig.begin(19, 5, client=rig.new_client(), topics=topics, timeout=DEADLINE, validate_only=False)
+    topics = [topic_fields(f"t{number}", {}) for number in range(count)]
+    return rig.begin(19, 5, client=rig.new_client(), topics=topics, timeout=DEADLINE)
 
 
 def test_records_of_a_round_are_replayed_in_several_turns(rig, monkeypatch):

@@ -1,10 +1,10 @@
 """Logs that a job creates beside the rounds of metadata records: what they were for may be gone when it ends."""
 
-import datetime as dt
 import errno
 
 import pytest
 
+from tests.unit.broker.requests import delete_topic, list_offset
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
@@ -33,13 +33,8 @@ def rig() -> Rig:
     return rig
 
 
-def delete(rig: Rig) -> None:
-    answer = rig.ask(20, 4, topic_names=["half"], timeout=dt.timedelta(seconds=5))
-    assert answer.responses[0].error_code == ErrorCode.none
-
-
 def test_log_that_is_created_for_a_deleted_topic_is_not_that_of_its_successor(rig):
-    delete(rig)
+    delete_topic(rig, "half")
     rig.ask(19, 5, **create_fields("half", {}, 1))
     rig.run_for(2 * LONG_US // 1000)
     partition = rig.node.broker.partitions[HALF]
@@ -50,7 +45,7 @@ def test_log_that_is_created_for_a_deleted_topic_is_not_that_of_its_successor(ri
 
 
 def test_log_that_is_created_for_a_deleted_topic_is_deleted(rig):
-    delete(rig)
+    delete_topic(rig, "half")
     rig.run_for(2 * LONG_US // 1000)
     assert HALF not in rig.node.broker.log_store.logs
     assert not [each for each in rig.node.disk.names("/data") if each.startswith("half-0")]
@@ -74,9 +69,7 @@ def test_leader_that_is_elected_while_its_log_is_created_again_begins_its_epoch_
     rig.run_until(lambda: partition.is_leader)
     start(held.pop())
     rig.run_until(lambda: partition.log is not None)
-    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-    topics = [{"name": "orders", "partitions": [asked]}]
-    found = rig.ask(node_id, 2, 6, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+    found = list_offset(rig, node_id=node_id)
     assert (found.error_code, found.offset, found.leader_epoch) == (ErrorCode.none, 0, partition.leader_epoch)
 
 

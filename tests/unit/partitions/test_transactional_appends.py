@@ -1,16 +1,15 @@
 """Batches of a transaction wait for the answer of a coordinator on another broker."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
+from tests.unit.broker.requests import TOPIC, alter, delete_topic
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Rig
+from yak.sim.rig import Rig, produce_fields
 
 ORDERS = TopicPartition("orders", 0)
 NONE = ErrorCode.none
@@ -53,13 +52,8 @@ def produce(
         producer_epoch=epoch,
         base_sequence=sequence,
     )
-    data = {"index": 0, "records": batch}
-    fields = {
-        "acks": acks,
-        "timeout": dt.timedelta(seconds=5),
-        "topic_data": [{"name": "orders", "partition_data": [data]}],
-    }
-    pending = rig.begin(0, version, client=rig.new_client(), transactional_id=transactional_id, **fields)
+    fields = produce_fields("orders", batch, acks=acks) | {"transactional_id": transactional_id}
+    pending = rig.begin(0, version, client=rig.new_client(), **fields)
     rig.run_for(5)
     return pending
 
@@ -101,9 +95,7 @@ def test_first_batch_of_a_producer_begins_at_sequence_0_with_protocol_2(rig, coo
 
     A batch that is recompressed first passes the same check.
     """
-    config = {"name": "compression.type", "config_operation": 0, "value": codec}
-    asked = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
-    assert rig.ask(44, 1, resources=[asked], validate_only=False).responses[0].error_code == NONE
+    assert alter(rig, TOPIC, "orders", {"compression.type": codec}).error_code == NONE
     later = produce(rig, 1, version=version)
     answered(rig, coordinator, NONE)
     rig.run_for(20)
@@ -130,7 +122,7 @@ def test_refused_batches_are_not_written(rig, coordinator):
 def test_batch_for_a_deleted_topic_is_not_written_to_its_successor(rig, coordinator):
     """A client may have named the topic by its id."""
     pending = produce(rig, 0)
-    assert rig.ask(20, 4, topic_names=["orders"], timeout=dt.timedelta(seconds=5)).responses[0].error_code == NONE
+    delete_topic(rig, "orders")
     rig.create_topic("orders")
     answered(rig, coordinator, NONE)
     assert result(pending) == (ErrorCode.unknown_topic_or_partition, -1)
@@ -208,18 +200,7 @@ def test_verification_can_be_switched_off_for_protocol_1_only(version, asks):
 
 def test_a_batch_that_is_recompressed_does_not_follow_the_marker_of_its_transaction(rig, coordinator):
     """Behind the marker it would open a transaction that nothing ends: the last stable offset would stand still."""
-    rig.ask(
-        44,
-        1,
-        validate_only=False,
-        resources=[
-            {
-                "resource_type": 2,
-                "resource_name": "orders",
-                "configs": [{"name": "compression.type", "config_operation": 0, "value": "gzip"}],
-            }
-        ],
-    )
+    alter(rig, TOPIC, "orders", {"compression.type": "gzip"})
     partition = rig.node.broker.partitions[ORDERS]
     batch = produce(rig, 0)
     coordinator.then(NONE)

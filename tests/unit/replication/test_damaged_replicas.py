@@ -5,6 +5,7 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import list_offset
 from yak.broker.apis.list_offsets import MAX_TIMESTAMP
 from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
@@ -93,9 +94,7 @@ def test_search_by_time_that_cannot_pass_a_damaged_batch_returns_corrupt_message
     damage(alone.node, 1, at=8, wrong=struct.pack(">i", length))
 
     def search(timestamp: int) -> tuple[int, int]:
-        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": timestamp}
-        topics = [{"name": "orders", "partitions": [asked]}]
-        found = alone.ask(2, 7, replica_id=-1, isolation_level=0, topics=topics).topics[0].partitions[0]
+        found = list_offset(alone, timestamp)
         return found.error_code, found.offset
 
     assert search(0) == (ErrorCode.none, 0)
@@ -292,10 +291,8 @@ def test_leader_damaged_at_recovery_returns_no_lso_while_another_broker_may_lead
     partition = rig.replica(leader, "orders")
 
     def end(isolation_level: int) -> tuple[int, int]:
-        asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-        topics = [{"name": "orders", "partitions": [asked]}]
-        answer = rig.ask(leader, 2, 6, replica_id=-1, isolation_level=isolation_level, topics=topics)
-        return answer.topics[0].partitions[0].error_code, answer.topics[0].partitions[0].offset
+        found = list_offset(rig, node_id=leader, isolation_level=isolation_level)
+        return found.error_code, found.offset
 
     partition.log.damage_at_load = DamagedBatch(FIRST, 0, "the CRC-32C does not match", 0)
     assert end(0) == (0, 4)

@@ -1,12 +1,12 @@
 """What fetch sessions and delayed fetches may remember, all clients together."""
 
-import datetime as dt
 import uuid
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import delete_topic
 from yak.replication import fetch_sessions
 from yak.replication.fetch_sessions import ConsumerSessions
 from yak.sim.rig import Client, Pending, Rig, fetch_fields
@@ -208,7 +208,7 @@ def test_a_topic_that_is_created_again_wakes_the_session_under_its_new_id(is_for
     client = rig.new_client()
     session = by_id(rig, client, [old, other]).session_id
     assert session
-    rig.ask(20, 5, topic_names=("orders",), timeout=dt.timedelta(seconds=5))
+    delete_topic(rig, "orders")
     rig.run_for(500)
     rig.create_topic("orders")
     new = rig.node.broker.image.topics["orders"].topic_id

@@ -1,10 +1,10 @@
 """The flusher: one flush of a log at a time, also where the log was deleted and created again meanwhile."""
 
-import datetime as dt
 import errno
 
 import pytest
 
+from tests.unit.broker.requests import TOPIC, alter, delete_topic
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
@@ -23,7 +23,7 @@ def test_late_flush_of_a_deleted_log_makes_the_next_log_write_its_epochs_again(m
     old.assign_epoch(5)
     rig.run_for(100)
     rig.node.jobs.delays_us = {}
-    rig.ask(20, 6, topics=[{"name": "orders", "topic_id": None}], timeout=dt.timedelta(seconds=30))
+    delete_topic(rig, "orders")
     rig.create_topic("orders", flush_ms="50")
     rig.produce("orders", [b"b"])
     rig.run_for(1_000)
@@ -48,7 +48,7 @@ def test_late_flush_of_a_deleted_log_that_fails_takes_its_directory_offline(erro
     rig.node.jobs.delays_us = {"flush": 3_000_000, "delete": 60_000_000}
     rig.produce("orders", [b"a"])
     rig.run_for(100)
-    rig.ask(20, 6, topics=[{"name": "orders", "topic_id": None}], timeout=dt.timedelta(seconds=30))
+    delete_topic(rig, "orders")
     rig.node.disk.fail_next("sync", error_number, path_contains=".log")
     rig.run_for(5_000)
     offline = [notice.fields["directory"] for notice in rig.node.notices if notice.event == "log-directory-offline"]
@@ -90,13 +90,6 @@ def test_log_has_one_flush_at_a_time_also_when_the_end_of_a_flush_leads_to_appen
     assert max(most) == 1
 
 
-def set_config(rig, node_id, name, value):
-    config = {"name": name, "config_operation": 0, "value": value}
-    resource = {"resource_type": 2, "resource_name": "orders", "configs": [config]}
-    answer = rig.ask(node_id, 44, 1, resources=[resource], validate_only=False)
-    assert answer.responses[0].error_code == 0
-
-
 def test_records_from_before_flush_messages_was_set_are_flushed_and_committed_without_an_append():
     rig = ClusterRig(settings={"replica.lag.time.max.ms": "2000"})
     rig.create_topic("orders", min_insync_replicas="2")
@@ -105,7 +98,7 @@ def test_records_from_before_flush_messages_was_set_are_flushed_and_committed_wi
         rig.nodes[node - 1].kill()
     rig.run_until(lambda: rig.replica(leader, "orders").isr == (leader,))
     assert rig.produce("orders", [b"a", b"b"], acks=1).error_code == 0
-    set_config(rig, leader, "flush.messages", "1")
+    assert alter(rig, TOPIC, "orders", {"flush.messages": "1"}).error_code == 0
     for node in followers:
         rig.nodes[node - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
@@ -119,6 +112,6 @@ def test_records_from_before_flush_ms_was_set_are_flushed_without_an_append():
     rig.produce("orders", [b"a"])
     log = rig.replica(1, "orders").log
     assert log.recovery_point == 0
-    set_config(rig, 1, "flush.ms", "50")
+    assert alter(rig, TOPIC, "orders", {"flush.ms": "50"}).error_code == 0
     rig.run_for(1_000)
     assert log.recovery_point == 1

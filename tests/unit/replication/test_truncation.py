@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from tests.unit.broker.requests import delete_records, delete_topic
 from yak.ids import TopicPartition
 from yak.limits import PRODUCER_BATCHES_REMEMBERED
 from yak.ports.disk import DiskFull
@@ -15,7 +16,6 @@ from yak.protocol.record_writer import build_batch
 from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.replica_fetcher import ReplicaFetcher
 from yak.sim.cluster_rig import ClusterRig
-from yak.sim.request_fields import create_fields
 from yak.sim.store_line import STORE
 from yak.storage.log_directory import LOWERED_RECOVERY_POINTS
 
@@ -188,7 +188,7 @@ def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
     deposed, _ = diverge(rig)
     rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
-    rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
+    delete_topic(rig, "orders", node_id=deposed)
     rig.run_for(LONG_US // 500)
     assert not [path for path in rig.nodes[deposed - 1].disk.contents() if "orders" in path]
     assert "log-directory-offline" not in rig.events(deposed)
@@ -203,7 +203,7 @@ def test_failed_sync_of_a_truncation_takes_the_directory_offline_though_the_topi
     node.jobs.delays_us = {"cut": LONG_US, "delete": 100 * LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
-    rig.ask(deposed, 20, 3, topic_names=["orders"], timeout=create_fields("orders", {}, 1)["timeout"])
+    delete_topic(rig, "orders", node_id=deposed)
     rig.run_until(lambda: replica.log is None)
     node.disk.fail_next("sync", path_contains=".log")
     rig.run_until(lambda: "log-directory-offline" in rig.events(deposed))
@@ -343,8 +343,7 @@ def test_stop_truncates_no_log_that_is_being_closed():
     rig.run_until(lambda: behind not in rig.info("orders").isr)
     for _ in range(3):
         rig.produce("orders", [b"b"])
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": 4}]}]
-    rig.ask(leader, 21, 1, topics=topics, timeout=create_fields("orders", {}, 1)["timeout"])
+    delete_records(rig, "orders", 4, node_id=leader)
     node.disk.fail_next("open", errno.ENOSPC, path_contains=f"orders-0/{4:020}.log")
     node.start()
     rig.run_until(lambda: "log-directory-full" in rig.events(behind))

@@ -6,6 +6,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.replicated import add_broker, set_partition
+from tests.unit.broker.requests import delete_topic
 from yak.cluster.records import BrokerState
 from yak.replication.partition_events import PartitionEvent
 from yak.sim.rig import Rig
@@ -100,7 +101,7 @@ def test_a_leader_that_is_none_any_more_says_so(rig, replicas):
 
 def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(rig, replicas):
     pending = delete(rig, 2)
-    rig.ask(20, 5, topic_names=["orders"])
+    delete_topic(rig, "orders")
     assert answered(rig, pending) == (ErrorCode.unknown_topic_or_partition, -1)
 
 

@@ -7,6 +7,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import COMMIT, FETCH, FIND, GroupsRig, ms, subscription
+from tests.unit.broker.requests import delete_topic
 from tests.unit.noted_calls import note_calls
 from yak.coordination import offset_expiry
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
@@ -460,11 +461,6 @@ def test_an_empty_group_without_offsets_is_forgotten(forgetful):
     rig.run_for(2_000)
     assert rig.groups() == {}
     assert rig.describe("g").error_code == ErrorCode.group_id_not_found
-
-
-def delete_topic(rig: GroupsRig, name: str) -> None:
-    answer = rig.ask(20, 5, topic_names=[name])
-    assert answer.responses[0].error_code == NONE
 
 
 def test_a_topic_that_is_deleted_takes_its_offsets_along(rig):

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.unit.broker.requests import list_offset
+from tests.unit.broker.requests import delete_records, list_offset
 from yak.sim.rig import Rig, fetch_fields
 
 TOPIC = 2
@@ -81,9 +81,7 @@ def test_only_kafkas_own_topics_are_internal(rig):
     (topic,) = rig.ask(3, 12, **metadata("__mine")).topics
     assert not topic.is_internal
     rig.produce("__mine", [b"a", b"b"])
-    partition = {"partition_index": 0, "offset": 1}
-    answer = rig.ask(21, 2, topics=[{"name": "__mine", "partitions": [partition]}])
-    assert answer.topics[0].partitions[0].low_watermark == 1
+    assert delete_records(rig, "__mine", 1).low_watermark == 1
 
 
 def metadata(*names, topic_id=None, **fields):

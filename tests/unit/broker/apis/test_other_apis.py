@@ -8,7 +8,17 @@ from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
-from tests.unit.broker.requests import APPEND, BROKER, SET, TOPIC, alter, describe, list_offset, rows_of
+from tests.unit.broker.requests import (
+    APPEND,
+    BROKER,
+    SET,
+    TOPIC,
+    alter,
+    delete_records,
+    describe,
+    list_offset,
+    rows_of,
+)
 from tests.unit.noted_calls import note_calls
 from yak.broker.apis import APIS, describe_configs
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
@@ -261,22 +271,17 @@ def test_offsets_are_found_by_time_and_by_name(rig):
     assert list_offset(rig, topic="nowhere").error_code == ErrorCode.unknown_topic_or_partition
 
 
-def delete_records(rig, offset):
-    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "offset": offset}]}]
-    return rig.ask(21, 2, topics=topics).topics[0].partitions[0]
-
-
 def test_deleted_records_stay_deleted_after_a_restart(rig):
     for _ in range(5):
         rig.produce("orders", [b"a"])
-    assert delete_records(rig, 3).low_watermark == 3
+    assert delete_records(rig, "orders", 3).low_watermark == 3
     assert rig.fetch("orders", 2).error_code == ErrorCode.offset_out_of_range
     assert list_offset(rig, -2).offset == 3
-    assert delete_records(rig, 9).error_code == ErrorCode.offset_out_of_range
+    assert delete_records(rig, "orders", 9).error_code == ErrorCode.offset_out_of_range
     rig.run_for(3_000)
     rig.restart()
     assert list_offset(rig, -2).offset == 3
-    assert delete_records(rig, -1).low_watermark == 5
+    assert delete_records(rig, "orders", -1).low_watermark == 5
 
 
 def test_end_offset_of_an_earlier_leader_epoch_is_returned(rig):

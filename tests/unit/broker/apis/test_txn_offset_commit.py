@@ -10,6 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.groups_rig import FETCH, GroupsRig
+from tests.unit.broker.requests import delete_topic
 from tests.unit.broker.test_consumer_groups import heartbeat, owned, partitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.core.placement import partition_of
@@ -380,7 +381,7 @@ def test_topic_created_again_does_not_inherit_an_offset_that_was_pending(
     rig.txn_commit({("orders", 0): 7})
     with monkeypatch.context() as patch:
         patch.setattr(rig.node.broker.group_coordinator.expiry, "topics_deleted", lambda _names: None)
-        assert rig.ask(20, 5, topic_names=["orders"]).responses[0].error_code == NONE
+        delete_topic(rig, "orders")
         rig.create_topic("orders", partitions=4)
     rig.end()
     assert rig.committed() == {("orders", 0): (-1, "")}
