@@ -1,57 +1,27 @@
 """The watch over a controller whose address takes connections and drops them, as load balancers do for what is gone."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.lifecycle.watching import context_of, watch_of
-from yak.cluster.image import BrokerInfo
-from yak.cluster.records import BrokerState
-from yak.core.timers import Timers
+from tests.unit.lifecycle.watching import LEADER, context_of, make_broker, watch_of
 from yak.lifecycle.failure_watch import RECONNECT_MS, SUSPECTED_MS_MAX, FailureWatch, SuspectedBrokers
 
 
-class FakePeers:
-    def __init__(self) -> None:
-        self.opened = 0
-
-    def open(self, info: BrokerInfo, owner: Any) -> int:
-        self.opened += 1
-        return self.opened
-
-    def send(self, peer_id: int, parts: Any) -> None: ...
-    def close(self, peer_id: int) -> None: ...
-
-
-def make() -> Any:
-    controller = BrokerInfo(1, 5, "boot", ("a",), "h", 9092, None, "leader", BrokerState.ACTIVE)
-    broker = SimpleNamespace(
-        node_id=2,
-        now_ms=1_000,
-        image=SimpleNamespace(controller_id=1, brokers={1: controller}, offset=7),
-        peers=FakePeers(),
-        suspected_brokers=SimpleNamespace(add=lambda node: None, clear=lambda node: None),
-        rng=SimpleNamespace(below=lambda bound: 0),
-        timers=Timers(),
-        notice=lambda *words, **fields: broker.noticed.append(words[1]),
-        noticed=[],
-        dead=[],
-    )
-    return broker
+@pytest.fixture
+def broker() -> Any:
+    return make_broker(LEADER)
 
 
 def started(broker: Any) -> FailureWatch:
     watch = watch_of(broker)
-    watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     watch.on_connected(broker.peers.opened)
     watch.on_proven(broker.peers.opened)
     return watch
 
 
-def test_failure_watch_two_refused_connects_declare_the_broker_dead():
-    broker = make()
+def test_failure_watch_two_refused_connects_declare_the_broker_dead(broker):
     watch = started(broker)
     broker.now_ms += RECONNECT_MS
     watch.on_lost(1, "reset", "")
@@ -63,8 +33,7 @@ def test_failure_watch_two_refused_connects_declare_the_broker_dead():
     assert broker.dead == [(1, 5)]
 
 
-def test_failure_watch_dropped_connections_are_retried_with_pauses():
-    broker = make()
+def test_failure_watch_dropped_connections_are_retried_with_pauses(broker):
     watch = started(broker)
     began_ms, opened = broker.now_ms, broker.peers.opened
     while broker.now_ms < began_ms + 1_000:
@@ -80,8 +49,7 @@ def test_failure_watch_dropped_connections_are_retried_with_pauses():
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
-def test_suspected_broker_is_suspected_for_the_full_time_after_an_earlier_suspicion(is_restarted):
-    broker = make()
+def test_suspected_broker_is_suspected_for_the_full_time_after_an_earlier_suspicion(broker, is_restarted):
     suspected = SuspectedBrokers[Any](context_of(broker), lambda waiting: None)
     suspected.add(1)
     if is_restarted:

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.lifecycle.watching import context_of, watch_of
+from tests.unit.lifecycle.watching import HERE, LEADER, context_of, make_broker, watch_of
 from yak.broker.delayed_leader_requests import LeaderRequests, leaders_of
-from yak.cluster.image import BrokerInfo
-from yak.cluster.records import BrokerState
-from yak.core.timers import Timers
 from yak.lifecycle.failure_watch import (
     PROBE_MS_MAX,
     RECONNECT_FIRST_MS,
@@ -24,26 +21,7 @@ from yak.protocol.peer_proof import Incarnation
 from yak.protocol.request_header import read_request_header
 from yak.sim.rig import Rig
 
-HERE, LEADER, OTHER = 2, 1, 3
-
-
-class FakePeers:
-    """Keeps what is opened and sent."""
-
-    def __init__(self) -> None:
-        self.opened = 0
-        self.sent: list[tuple[int, int]] = []
-
-    def open(self, info: BrokerInfo, owner: Any) -> int:
-        self.opened += 1
-        return self.opened
-
-    def send(self, peer_id: int, parts: Any) -> None:
-        frame = b"".join(parts)
-        assert int.from_bytes(frame[:4], "big") == len(frame) - 4
-        self.sent.append((peer_id, int.from_bytes(frame[8:12], "big", signed=True)))
-
-    def close(self, peer_id: int) -> None: ...
+OTHER = 3
 
 
 class ProbeWaiter:
@@ -61,27 +39,9 @@ def answer_of(number: int) -> memoryview:
     return memoryview(struct.pack(">ih", number, 0))
 
 
-def make_broker() -> Any:
-    infos = {
-        node_id: BrokerInfo(node_id, 5, "boot", ("a",), "h", 9092, None, "leader", BrokerState.ACTIVE)
-        for node_id in (LEADER, HERE, OTHER)
-    }
-    return SimpleNamespace(
-        node_id=HERE,
-        now_ms=1_000,
-        image=SimpleNamespace(controller_id=LEADER, brokers=infos, offset=7),
-        peers=FakePeers(),
-        purgatory=SimpleNamespace(),
-        rng=SimpleNamespace(below=lambda bound: 0),
-        notice=lambda *words, **fields: None,
-        dead=[],
-        timers=Timers(),
-    )
-
-
 @pytest.fixture
 def probes() -> LivenessProbes:
-    broker = make_broker()
+    broker = make_broker(LEADER)
     probes = LivenessProbes(context_of(broker), broker.peers, LEADER)
     probes.begin(7)
     return probes
@@ -222,31 +182,10 @@ def test_liveness_probe_with_an_unreachable_offset_times_out(version, monkeypatc
 # ------------------------------------------------------------------------------------------------ with the watch
 
 
-class FakeSuspectedBrokers:
-    """Suspected brokers, without time."""
-
-    def __init__(self) -> None:
-        self.held: dict[int, None] = {}
-
-    def add(self, node_id: int) -> None:
-        self.held[node_id] = None
-
-    def clear(self, node_id: int) -> None:
-        self.held.pop(node_id, None)
-
-    def has(self, node_id: int) -> bool:
-        return node_id in self.held
-
-    def lead(self, leaders: Any) -> bool:
-        return any(node_id in leaders() for node_id in self.held)
-
-
 def watching() -> tuple[Any, FailureWatch]:
     """A watch that is connected to both other brokers, and was answered by both."""
-    broker = make_broker()
-    broker.suspected_brokers = FakeSuspectedBrokers()
+    broker = make_broker(LEADER, OTHER)
     broker.failure_watch = watch = watch_of(broker)
-    watch.image_changed(SimpleNamespace(brokers_changed={1}, controller_changed=True))  # type: ignore[arg-type]
     assert broker.peers.opened == 2
     for peer_id in (1, 2):
         watch.on_connected(peer_id)
