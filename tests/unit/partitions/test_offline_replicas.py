@@ -194,14 +194,7 @@ def test_kill_soon_after_a_short_log_is_served_exposes_no_record_early():
 
 def test_short_log_whose_mark_cannot_be_written_is_served_if_the_disk_is_only_full():
     for error, is_served in ((errno.ENOSPC, True), (errno.EIO, False)):
-        rig = flushed_rig()
-        last = rig.nodes[rig.leader("orders") - 1]
-        for each in rig.nodes:
-            if each is not last:
-                each.kill()
-        rig.run_until(lambda rig=rig, last=last: rig.info("orders").isr == (last.node_id,))
-        last.kill()
-        lose_the_end(last, 2)
+        rig, last = rig_with_a_short_last_log()
         last.disk.fail_next("write_file", error, path_contains="orders-0/fresh.yak")
         last.start()
         event = "short-log-served" if is_served else "log-directory-offline"

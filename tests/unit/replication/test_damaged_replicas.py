@@ -38,6 +38,14 @@ def damage(node: SimNode, number: int, *, at: int = 70, wrong: bytes = b"\xff", 
     return position
 
 
+def find_damage(node: SimNode, number: int) -> None:
+    """Damage a batch, and let the broker find it out."""
+    position, broker = damage(node, number), node.broker
+    found = DamagedBatch(FIRST, position, "the CRC-32C does not match")
+    broker.damaged_replicas.found(broker.partitions[ORDERS], number, found)
+    node._arm_timer()
+
+
 def told(node: SimNode, event: str) -> list[dict[str, object]]:
     return [notice.fields for notice in node.notices if notice.event == event]
 
@@ -193,10 +201,8 @@ def test_replica_that_resigns_fetches_nothing_before_the_answer_and_comes_back_w
     node = rig.nodes[behind - 1]
     rig.cluster.network.cut(STORE, node.party)  # the answer comes late
     rig.world.after(300_000, lambda: rig.cluster.network.reconnect(STORE, node.party))
-    position = damage(node, 2)
     partition = node.broker.partitions[ORDERS]
-    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
-    node._arm_timer()
+    find_damage(node, 2)
     members: list[list[int]] = []
 
     def is_back() -> bool:
@@ -232,9 +238,7 @@ def test_replica_that_may_not_resign_continues_fetching():
     rig.run_until(lambda: rig.info("orders").leader == behind)
     rig.run_for(100)  # records of the same election arrive later
     partition.isr = (behind, leader)  # as an image shows it that is behind the store
-    position = damage(node, 0)
-    node.broker.damaged_replicas.found(partition, 0, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
-    node._arm_timer()
+    find_damage(node, 0)
     rig.run_until(lambda: bool(codes))
     rig.run_for(100)
     assert codes[0] == "LAST_MEMBER"
@@ -255,9 +259,7 @@ def test_replica_with_a_fetch_on_its_way_resigns_only_when_the_leader_has_answer
     fetchers._fetchers[leader].restart()
     rig.run_until(lambda: fetchers.is_naming(partition))
     network.cut(rig.nodes[leader - 1].party, node.party)
-    position = damage(node, 2)
-    node.broker.damaged_replicas.found(partition, 2, DamagedBatch(FIRST, position, "the CRC-32C does not match"))
-    node._arm_timer()
+    find_damage(node, 2)
     rig.run_for(1_000)
     assert asked == []
     assert partition.is_resigning

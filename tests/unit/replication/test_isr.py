@@ -38,17 +38,29 @@ def led(
     end: int = 0, *, isr: tuple[int, ...] = NODES, epochs: tuple[int, ...] | None = None, **config: int
 ) -> Partition:
     partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(end, **config))  # type: ignore[arg-type]
+    become(partition, 7, isr, epochs)
+    return partition
+
+
+def become(
+    partition: Partition,
+    partition_epoch: int,
+    isr: tuple[int, ...],
+    epochs: tuple[int, ...] | None = None,
+    *,
+    now_ms: int = 0,
+) -> None:
+    """Lead in epoch 5, with this ISR."""
     partition.become(
         node_id=ME,
         leader_id=ME,
         leader_epoch=5,
-        partition_epoch=7,
+        partition_epoch=partition_epoch,
         replicas=NODES,
         isr=isr,
         isr_epochs=epochs or tuple(10 * node for node in isr),
-        now_ms=0,
+        now_ms=now_ms,
     )
-    return partition
 
 
 def fetch(partition: Partition, node: int, offset: int, *, epoch: int | None = None, now_ms: int = 0) -> None:
@@ -164,13 +176,6 @@ def test_a_follower_joins_at_the_watermark_and_past_the_epochs_start():
     fetch(partition, 3, 10)
     assert may_join(partition, 3)
     assert wanted(partition) == [1, 2, 3]
-
-
-def become(partition: Partition, partition_epoch: int, isr: tuple[int, ...]) -> None:
-    members = {"isr": isr, "isr_epochs": tuple(10 * node for node in isr)}
-    partition.become(
-        node_id=ME, leader_id=ME, leader_epoch=5, partition_epoch=partition_epoch, replicas=NODES, **members
-    )
 
 
 def test_a_follower_whose_log_may_be_lost_fetches_again_before_it_joins():
@@ -297,16 +302,8 @@ class IsrMachine(RuleBasedStateMachine):
             self.store_isr = proposal.members
             self.store_epoch += 1
         if answer_arrives:
-            self.partition.become(
-                node_id=ME,
-                leader_id=ME,
-                leader_epoch=5,
-                partition_epoch=self.store_epoch,
-                replicas=NODES,
-                isr=tuple(node for node, _ in self.store_isr),
-                isr_epochs=tuple(epoch for _, epoch in self.store_isr),
-                now_ms=self.now_ms,
-            )
+            isr, epochs = zip(*self.store_isr, strict=True)
+            become(self.partition, self.store_epoch, isr, epochs, now_ms=self.now_ms)
             self.partition.settle(proposal)
             self.partition.advance_high_watermark()
 

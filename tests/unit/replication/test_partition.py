@@ -8,25 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yak.config.log_config import LogConfig
+from tests.unit.replication.test_isr import fake_log
 from yak.ids import TopicPartition
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
-from yak.storage.epoch_cache import EpochCache
-from yak.storage.producer_state import ProducerState
 
 
-def make(*, flush_messages: int = 2**63 - 1) -> Partition:
-    log = SimpleNamespace(
-        config=LogConfig(flush_messages=flush_messages),
-        log_start_offset=0,
-        log_end_offset=0,
-        recovery_point=0,
-        assign_epoch=lambda epoch: None,
-        epochs=EpochCache(),
-        producers=ProducerState(),
-    )
-    return Partition(TopicPartition("t", 0), uuid.UUID(int=1), log)  # type: ignore[arg-type]
+def make(**config: int) -> Partition:
+    return Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(**config))  # type: ignore[arg-type]
 
 
 def lead(partition: Partition, *, epoch: int = 0, version: int = 0, leader: int = 1) -> bool:
@@ -37,7 +26,7 @@ def lead(partition: Partition, *, epoch: int = 0, version: int = 0, leader: int 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "flush"]), st.integers(1, 5)), max_size=50), st.booleans())
 def test_the_high_watermark_follows_the_log_or_the_device_and_never_falls(steps, flushed_only):
-    partition = make(flush_messages=1 if flushed_only else 2**63 - 1)
+    partition = make(flush_messages=1) if flushed_only else make()
     lead(partition)
     before = 0
     for step, count in steps:

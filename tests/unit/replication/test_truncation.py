@@ -385,14 +385,27 @@ def marker(producer_id: int, *, is_commit: bool) -> bytes:
     return build_marker(producer_id, 0, EndTransactionMarker(is_commit, coordinator_epoch=0), 0)
 
 
+def make_compacting_rig(settings: dict[str, str] | None = None, *, min_isr: str = "2") -> ClusterRig:
+    """A topic of small segments that are compacted soon, and whose markers are removed at once."""
+    cleaner = {"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"}
+    rig = ClusterRig(settings=cleaner | (settings or {}), hands_back=False)
+    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
+    rig.create_topic("orders", min_insync_replicas=min_isr, min_cleanable_dirty_ratio="0", **configs)
+    return rig
+
+
+def commit_the_next_transaction(rig: ClusterRig) -> None:
+    """Append another transaction of producer 7, until compaction removed the records 1 and 3, of its first one."""
+    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
+    append(rig, marker(7, is_commit=True))
+    while {1, 3} & batches(rig, rig.leader("orders")).keys():
+        rig.produce("orders", [b"2"], keys=[b"b"])
+        rig.run_for(500)
+
+
 def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records():
     """Otherwise the commit of the producer's next transaction would commit them too."""
-    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
-    rig = ClusterRig(
-        settings={"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"},
-        hands_back=False,
-    )
-    rig.create_topic("orders", min_insync_replicas="2", min_cleanable_dirty_ratio="0", **configs)
+    rig = make_compacting_rig()
     rig.produce("orders", [b"1"], keys=[b"b"])
     append(rig, transactional(b"a", 0))
     rig.produce("orders", [b"1"], keys=[b"b"])
@@ -400,11 +413,7 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
     leader, behind = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[behind - 1].kill()
     append(rig, marker(7, is_commit=False))
-    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
-    append(rig, marker(7, is_commit=True))
-    while {1, 3} & batches(rig, leader).keys():
-        rig.produce("orders", [b"2"], keys=[b"b"])
-        rig.run_for(500)
+    commit_the_next_transaction(rig)
     rig.nodes[behind - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert batches(rig, behind) == batches(rig, leader)
@@ -417,12 +426,7 @@ def test_follower_behind_the_removal_of_an_aborted_transaction_drops_its_records
 
 def test_follower_copies_transactions_again_until_none_is_open_whose_marker_the_truncation_removed():
     """The truncation to the first record of an open transaction reopens one that began before that record."""
-    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
-    rig = ClusterRig(
-        settings={"replica.lag.time.max.ms": "2000", "log.cleaner.backoff.ms": "20"},
-        hands_back=False,
-    )
-    rig.create_topic("orders", min_insync_replicas="2", min_cleanable_dirty_ratio="0", **configs)
+    rig = make_compacting_rig()
     rig.produce("orders", [b"1"], keys=[b"b"])
     append(rig, transactional(b"a", 0), transactional(b"d", 0, producer_id=8), marker(7, is_commit=False))
     rig.produce("orders", [b"1"], keys=[b"b"])
@@ -430,11 +434,7 @@ def test_follower_copies_transactions_again_until_none_is_open_whose_marker_the_
     leader, behind = rig.leader("orders"), rig.followers("orders")[0]
     rig.nodes[behind - 1].kill()
     append(rig, marker(8, is_commit=True))
-    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
-    append(rig, marker(7, is_commit=True))
-    while {1, 3} & batches(rig, leader).keys():
-        rig.produce("orders", [b"2"], keys=[b"b"])
-        rig.run_for(500)
+    commit_the_next_transaction(rig)
     rig.nodes[behind - 1].start()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert batches(rig, behind) == batches(rig, leader)
@@ -464,17 +464,7 @@ def test_retention_of_the_open_transaction_during_a_truncation_to_it_ends_no_bro
 
 def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborted_records(monkeypatch):
     """The session lasts meanwhile. The commit of the producer's next transaction committed the records here."""
-    rig = ClusterRig(
-        settings={
-            "replica.lag.time.max.ms": "2000",
-            "log.cleaner.backoff.ms": "20",
-            "replica.fetch.max.bytes": "1",
-            "replica.fetch.response.max.bytes": "1",
-        },
-        hands_back=False,
-    )
-    configs = {"cleanup_policy": "compact", "segment_bytes": "700", "delete_retention_ms": "0"}
-    rig.create_topic("orders", min_insync_replicas="1", min_cleanable_dirty_ratio="0", **configs)
+    rig = make_compacting_rig({"replica.fetch.max.bytes": "1", "replica.fetch.response.max.bytes": "1"}, min_isr="1")
     rig.run_until(lambda: rig.is_in_sync("orders"))
     leader, behind = rig.leader("orders"), rig.followers("orders")[0]
     node = rig.nodes[behind - 1]
@@ -495,11 +485,7 @@ def test_follower_with_a_full_disk_until_the_marker_was_removed_drops_the_aborte
 
     monkeypatch.setattr(node.disk, "may_fail", full)
     append(rig, marker(7, is_commit=False))
-    append(rig, *(transactional(b"c", sequence) for sequence in range(1, 1 + PRODUCER_BATCHES_REMEMBERED)))
-    append(rig, marker(7, is_commit=True))
-    while {1, 3} & batches(rig, leader).keys():
-        rig.produce("orders", [b"2"], keys=[b"b"])
-        rig.run_for(500)
+    commit_the_next_transaction(rig)
     monkeypatch.undo()
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert batches(rig, behind) == batches(rig, leader)
