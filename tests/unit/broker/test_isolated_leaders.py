@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.unit.broker.test_stale_coordinators import make_rig
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.cluster_rig import ClusterRig
@@ -13,12 +14,7 @@ BATCH = [b"a"]
 
 @pytest.fixture
 def rig() -> ClusterRig:
-    rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
-    rig.create_topic("orders")
-    rig.ask(1, FIND_COORDINATOR, 3, key="g")
-    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
-    rig.run_for(500)
-    return rig
+    return make_rig()
 
 
 def isolate(rig: ClusterRig, node_id: int) -> None:

@@ -297,16 +297,8 @@ def test_producer_that_expires_meanwhile_is_left_out(rig):
 def test_answer_with_an_injected_fault_is_complete_before_it_is_changed():
     rig = GroupsRig(yak_fault_injection_enable="true")
     rig.create_topic("wide", partitions=COUNT)
-    add(
-        rig,
-        "inject_error",
-        api="Metadata",
-        error="LEADER_NOT_AVAILABLE",
-        topic="wide",
-        partition=7,
-        after=True,
-        times=1,
-    )
+    place = {"topic": "wide", "partition": 7}
+    add(rig, "inject_error", api="Metadata", error="LEADER_NOT_AVAILABLE", **place, after=True, times=1)
     key, version, fields = ANSWERED["metadata of a topic"]
     for wrong in ([7], []):
         (topic,) = rig.ask(key, version, **fields).topics

@@ -27,6 +27,7 @@ def rig() -> ClusterRig:
 
 
 def make_rig(**settings: str) -> ClusterRig:
+    """Three brokers with a topic `orders`, and one partition of committed offsets on all of them."""
     settings = {name.replace("_", "."): value for name, value in settings.items()}
     settings |= {"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"}
     rig = ClusterRig(settings=settings)

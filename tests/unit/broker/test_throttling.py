@@ -182,20 +182,14 @@ def test_throttled_full_fetch_begins_no_session(rig):
 
 
 def test_request_time_beyond_the_quota_throttles_any_request_for_a_second_at_most(rig):
-    clock_ns = [0]
-
-    def processor_ns():
-        clock_ns[0] += 5_000_000
-        return clock_ns[0]
-
-    throttling(rig).processor_ns = processor_ns
+    clock_ns = itertools.count(0, 5_000_000)
+    throttling(rig).processor_ns = lambda: next(clock_ns)
     set_quota(rig, {"user": "ANONYMOUS"}, "request_percentage", 0.5)
-    describe = {"endpoint_type": 1}
-    times = [rig.ask(60, 1, **describe).throttle_time for _ in range(20)]
+    times = [rig.ask(60, 1).throttle_time for _ in range(20)]
     assert times[0] == NOTHING
     assert 0 < ms(max(times)) <= 1_000
     set_quota(rig, {"user": "ANONYMOUS"}, "request_percentage", 0.01)
-    assert ms(rig.ask(60, 1, **describe).throttle_time) == 1_000
+    assert ms(rig.ask(60, 1).throttle_time) == 1_000
     assert throttling(rig).counts[QuotaType.REQUEST].count >= 1
     assert ms(produced(rig).throttle_time) == 1_000
     assert ms(rig.ask(1, 12, **fetch_fields("orders", 0)).throttle_time) == 1_000
@@ -206,8 +200,7 @@ def test_clients_with_almost_no_request_time_are_throttled_and_can_raise_their_q
     clock_ns = itertools.count(0, 5_000_000)
     throttling(rig).processor_ns = lambda: next(clock_ns)
     set_quota(rig, {"user": None}, "request_percentage", limit)
-    describe = {"endpoint_type": 1}
-    assert ms(rig.ask(60, 1, **describe).throttle_time) == 1_000
+    assert ms(rig.ask(60, 1).throttle_time) == 1_000
     set_quota(rig, {"user": None}, "request_percentage", 100)
 
 

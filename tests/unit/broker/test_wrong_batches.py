@@ -5,6 +5,7 @@ import uuid
 import pytest
 
 from tests.unit.broker import group_requests as ask
+from tests.unit.broker.test_coordinator import make_rig
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.groups.offsets import OFFSETS_TOPIC
@@ -12,16 +13,13 @@ from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.replication.partition import Partition
 from yak.sim.disk import SimDisk
-from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
 from yak.storage.log_store import LogStore
 
 
 @pytest.mark.parametrize("taken", [0, 2])
 def test_a_coordinator_believes_no_commit_that_stands_where_another_was(taken: int) -> None:
-    rig = Rig(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"})
-    rig.create_topic("orders")
-    ask.find(rig, "g")
+    rig = make_rig()
     for offset in (5, 6, 7, 8):
         assert ask.commit(rig, {0: offset}) == [0]
     disk, path = rig.node.disk, f"/data/{OFFSETS_TOPIC}-0/{0:020d}.log"

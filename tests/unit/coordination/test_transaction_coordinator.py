@@ -33,35 +33,42 @@ LAST_EPOCH = 2**15 - 2
 
 @pytest.fixture
 def rig() -> Rig:
-    rig = Rig()
+    return make_rig()
+
+
+def make_rig(settings: dict[str, str] | None = None) -> Rig:
+    rig = Rig(settings=settings)
     rig.create_topic("orders", 2)
-    answer = find(rig)
+    answer = rig.ask(10, 3, key=TX, key_type=1)
     assert (answer.error_code, answer.node_id) == (NONE, rig.node.broker.node_id)
     rig.run_for(100)
     return rig
 
 
-def find(rig: Rig, name: str = TX):
-    return rig.ask(10, 3, key=name, key_type=1)
-
-
-def init(rig: Rig, *, timeout_ms: int = 60_000, producer_id: int = -1, epoch: int = -1, version: int = 4):
+def init(
+    rig: Rig, name: str = TX, *, timeout_ms: int = 60_000, producer_id: int = -1, epoch: int = -1, version: int = 4
+):
     fields = {"producer_id": producer_id, "producer_epoch": epoch} if version >= 3 else {}
     timeout = dt.timedelta(milliseconds=timeout_ms)
-    return rig.ask(22, version, transactional_id=TX, transaction_timeout=timeout, **fields)
+    return rig.ask(22, version, transactional_id=name, transaction_timeout=timeout, **fields)
 
 
-def add(rig: Rig, producer, *, index: int = 0, version: int = 3, client=None, topic: str = "orders") -> ErrorCode:
-    answer = rig.ask(
-        24,
-        version,
-        client=client,
-        v3_and_below_transactional_id=TX,
-        v3_and_below_producer_id=producer.producer_id,
-        v3_and_below_producer_epoch=producer.producer_epoch,
-        v3_and_below_topics=[{"name": topic, "partitions": [index]}],
-    )
+def addition(producer, *, index: int = 0, topic: str = "orders") -> dict[str, object]:
+    """The fields of AddPartitionsToTxn v3."""
+    return {
+        "v3_and_below_transactional_id": TX,
+        "v3_and_below_producer_id": producer.producer_id,
+        "v3_and_below_producer_epoch": producer.producer_epoch,
+        "v3_and_below_topics": [{"name": topic, "partitions": [index]}],
+    }
+
+
+def added(answer) -> ErrorCode:
     return answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+
+
+def add(rig: Rig, producer, *, client=None, **named) -> ErrorCode:
+    return added(rig.ask(24, 3, client=client, **addition(producer, **named)))
 
 
 def add_for_leader(rig: Rig, producer, *, verify_only: bool, index: int = 0) -> ErrorCode:
@@ -173,11 +180,9 @@ def test_refusals_before_a_producer_is_known(rig):
 
 @pytest.mark.parametrize("version", [1, 4])
 def test_init_of_a_transactional_id_that_no_record_can_hold_is_refused(rig, version):
-    fields = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
-    timeout = dt.timedelta(minutes=1)
     # versions that are not flexible cannot carry a longer one
     size = GROUP_STRING_BYTES_MAX + 1 if version == 1 else 2**15
-    answer = rig.ask(22, version, transactional_id="t" * size, transaction_timeout=timeout, **fields)
+    answer = init(rig, "t" * size, version=version)
     assert (answer.error_code, answer.producer_id) == (ErrorCode.invalid_request, -1)
     assert init(rig, version=version).error_code == NONE, "the broker goes on"
 
@@ -278,10 +283,7 @@ def test_markers_of_a_deleted_topic_are_not_awaited(rig):
 
 def test_an_idle_transactional_id_expires_with_a_tombstone():
     interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
-    rig = Rig(settings={"transactional.id.expiration.ms": "5000", interval: "1000"})
-    rig.create_topic("orders", 2)
-    find(rig)
-    rig.run_for(100)
+    rig = make_rig({"transactional.id.expiration.ms": "5000", interval: "1000"})
     producer = init(rig)
     rig.run_for(10_000)
     assert end(rig, producer).error_code == ErrorCode.invalid_producer_id_mapping
@@ -293,14 +295,9 @@ def test_an_idle_transactional_id_expires_with_a_tombstone():
 def test_long_transactional_ids_expire_in_batches_that_the_log_takes():
     interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
     settings = {"transactional.id.expiration.ms": "5000", interval: "1000", "transaction.state.log.num.partitions": "1"}
-    rig = Rig(settings=settings)
-    rig.create_topic("orders", 2)
-    find(rig)
-    rig.run_for(100)
-    fields = {"transaction_timeout": dt.timedelta(minutes=1), "producer_id": -1, "producer_epoch": -1}
+    rig = make_rig(settings)
     for number in range(34):
-        name = f"{number}-".ljust(GROUP_STRING_BYTES_MAX, "t")
-        assert rig.ask(22, 4, transactional_id=name, **fields).error_code == NONE
+        assert init(rig, f"{number}-".ljust(GROUP_STRING_BYTES_MAX, "t")).error_code == NONE
     rig.run_for(10_000)
     assert list(rig.node.broker.transaction_coordinator.transactions()) == []
 
@@ -339,13 +336,7 @@ def test_describe_and_list(rig):
     assert [(each.topic, each.partitions) for each in described[0].topics] == [("orders", (0,))]
 
     def listed(**filters):
-        fields = {
-            "state_filters": [],
-            "producer_id_filters": [],
-            "duration_filter": -1,
-            "transactional_id_pattern": None,
-        }
-        answer = rig.ask(66, 2, **(fields | filters))
+        answer = rig.ask(66, 2, **filters)
         return [(each.transactional_id, each.transaction_state) for each in answer.transaction_states]
 
     assert listed() == [(TX, "Ongoing")]
@@ -356,25 +347,19 @@ def test_describe_and_list(rig):
 
 
 def list_by_pattern(rig, pattern):
-    fields = {"state_filters": [], "producer_id_filters": [], "duration_filter": -1}
-    answer = rig.ask(66, 2, transactional_id_pattern=pattern, **fields)
+    answer = rig.ask(66, 2, transactional_id_pattern=pattern)
     return answer.error_code, [each.transactional_id for each in answer.transaction_states]
-
-
-def init_named(rig, name):
-    timeout = dt.timedelta(seconds=60)
-    return rig.ask(22, 4, transactional_id=name, transaction_timeout=timeout, producer_id=-1, producer_epoch=-1)
 
 
 def test_pattern_that_costs_too_much_for_the_ids_here_is_refused_and_the_connection_stays(rig):
     for number in range(3):
-        assert init_named(rig, f"{number}" + "x" * 31_999).error_code == NONE
+        assert init(rig, f"{number}" + "x" * 31_999).error_code == NONE
     assert list_by_pattern(rig, "[a-z]{1000}y") == (ErrorCode.invalid_regular_expression, [])
     assert list_by_pattern(rig, "1x+")[0] == NONE
 
 
 def test_pattern_matches_characters_of_an_id_not_its_bytes(rig):
-    assert init_named(rig, "café").error_code == NONE
+    assert init(rig, "café").error_code == NONE
     assert list_by_pattern(rig, "caf.") == (NONE, ["café"])
     assert list_by_pattern(rig, "caf..") == (NONE, [])
 
@@ -417,25 +402,18 @@ def test_the_next_transaction_waits_for_the_end_of_this_one(rig):
     sender, held = broker.marker_sender, []
     send_now, sender.send = sender.send, held.append
     assert end(rig, producer).error_code == NONE
-    fields = {
-        "v3_and_below_transactional_id": TX,
-        "v3_and_below_producer_id": producer.producer_id,
-        "v3_and_below_producer_epoch": 0,
-        "v3_and_below_topics": [{"name": "orders", "partitions": [0]}],
-    }
-    waiting = rig.begin(24, 3, **fields)
+    waiting = rig.begin(24, 3, **addition(producer))
     rig.run_for(20)
     assert not waiting.is_done
     send_now(held.pop())
     rig.ask(18, 0)  # the next step sends what was answered
-    assert waiting.answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code == NONE
+    assert added(waiting.answer) == NONE
     assert state(rig) is ONGOING
     # it does not wait for long: the client repeats the request
     assert end(rig, producer).error_code == NONE
-    waiting = rig.begin(24, 3, **fields)
+    waiting = rig.begin(24, 3, **addition(producer))
     rig.run_for(200)
-    result = waiting.answer.results_by_topic_v3_and_below[0].results_by_partition[0]
-    assert result.partition_error_code == ErrorCode.concurrent_transactions
+    assert added(waiting.answer) == ErrorCode.concurrent_transactions
     send_now(held.pop())
     rig.run_for(20)
     assert state(rig) is COMPLETE_COMMIT

@@ -68,14 +68,10 @@ class Caller(Connection):
             max_wait=dt.timedelta(0),
             min_bytes=0,
             max_bytes=1,
-            isolation_level=0,
             session_id=0,
             session_epoch=0,
             topics=[{"topic_id": partition.topic_id, "partitions": [wanted]}],
-            forgotten_topics_data=[],
-            rack_id="",
             replica_state={"replica_id": who.node_id, "replica_epoch": who.broker_epoch},
-            cluster_id=None,
         )
 
 

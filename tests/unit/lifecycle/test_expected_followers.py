@@ -33,11 +33,9 @@ def create(rig, name, *, factor=2, timeout_ms=10_000, assignments=(), client=Non
         "assignments": [
             {"partition_index": index, "broker_ids": replicas} for index, replicas in enumerate(assignments)
         ],
-        "configs": [],
     }
     timeout = dt.timedelta(milliseconds=timeout_ms)
-    client = client or rig.new_client()
-    return rig.begin(19, 5, client=client, topics=[topic], timeout=timeout, validate_only=False)
+    return rig.begin(19, 5, client=client or rig.new_client(), topics=[topic], timeout=timeout)
 
 
 def answered(rig, pending):
@@ -115,14 +113,7 @@ def test_more_partitions_of_a_replicated_topic_wait_too(rig):
     join(rig, 2)
     assert answered(rig, create(rig, "orders")) == (0, None)
     expect(rig, "host-2:9092", "host-3:9092")
-    grown = rig.begin(
-        37,
-        2,
-        client=rig.new_client(),
-        topics=[{"name": "orders", "count": 2, "assignments": None}],
-        timeout=dt.timedelta(seconds=10),
-        validate_only=False,
-    )
+    grown = rig.begin(37, 2, client=rig.new_client(), topics=[{"name": "orders", "count": 2}])
     rig.run_for(50)
     assert not grown.is_done
     join(rig, 3)
@@ -133,12 +124,7 @@ def test_more_partitions_of_a_replicated_topic_wait_too(rig):
 def test_a_topic_made_by_being_named_waits_too():
     rig = Rig(settings={"default.replication.factor": "2"})
     expect(rig, "host-2:9092")
-    named = [{"name": "orders", "topic_id": None}]
-    fields = {
-        "topics": named,
-        "allow_auto_topic_creation": True,
-        "include_topic_authorized_operations": False,
-    }
+    fields = {"topics": [{"name": "orders"}], "allow_auto_topic_creation": True}
     answer = rig.ask(3, 12, **fields)
     assert answer.topics[0].error_code == ErrorCode.unknown_topic_or_partition
     join(rig, 2)

@@ -26,9 +26,7 @@ def restart_without(rig: Rig, *paths: str) -> None:
 
 
 def leaders(rig: Rig) -> list[tuple[int, int, tuple[int, ...]]]:
-    topics = [{"name": "orders", "topic_id": None}]
-    named = {"allow_auto_topic_creation": False, "include_topic_authorized_operations": False}
-    (topic,) = rig.ask(3, 12, topics=topics, **named).topics
+    (topic,) = rig.ask(3, 12, topics=[{"name": "orders"}], allow_auto_topic_creation=False).topics
     return [(part.error_code, part.leader_id, part.offline_replicas) for part in topic.partitions]
 
 

@@ -1,40 +1,16 @@
 """Retention removes many expired segments, and a checkpoint reads many logs, without a long step."""
 
-import pytest
-
 from tests.unit.broker.requests import delete_topic
-from yak.broker.broker import Broker
+from tests.unit.noted_calls import note_calls_by_step
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
 from yak.sim.rig import Rig
+from yak.storage.log import Log
 from yak.storage.names import NEW_LOG_MARK
 from yak.storage.producer_state import ProducerState
 from yak.storage.segment import Segment
 
 PARTITIONS = 3
-
-
-@pytest.fixture
-def removed_in_steps(monkeypatch):
-    """How many segments each step removed."""
-    counts = []
-    real = Broker.step
-
-    def step(self, event, now_ms):
-        before = {partition: partition.log.segments[0].base_offset for partition in self.partitions.values()}
-        bases = {partition: [each.base_offset for each in partition.log.segments] for partition in before}
-        effects = real(self, event, now_ms)
-        counts.append(
-            sum(
-                bases[partition].index(partition.log.segments[0].base_offset)
-                for partition in before
-                if partition.log is not None and partition.log.segments[0].base_offset in bases[partition]
-            )
-        )
-        return effects
-
-    monkeypatch.setattr(Broker, "step", step)
-    return counts
 
 
 def filled(**configs):
@@ -51,12 +27,18 @@ def segments(rig):
     return [len(log.segments) for log in logs]
 
 
-def test_retention_of_many_segments_removes_one_in_a_step(removed_in_steps):
+def removed(steps):
+    """How many segments each of these steps removed."""
+    return [sum(len(segments) for _log, segments, *_ in calls) for calls in steps]
+
+
+def test_retention_of_many_segments_removes_one_in_a_step(monkeypatch):
     rig = filled(retention_bytes="1600")
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, Log, "remove_segments")
     rig.run_for(2_000)
     assert segments(rig) == [3, 3, 3]
-    assert sum(removed_in_steps) == 7 * PARTITIONS
-    assert max(removed_in_steps) == 1
+    assert sum(removed(steps)) == 7 * PARTITIONS
+    assert max(removed(steps)) == 1
 
 
 def test_retention_of_many_segments_examines_few_in_a_step(monkeypatch):
@@ -86,16 +68,17 @@ def test_producers_of_many_partitions_expire_in_slices(monkeypatch):
     assert [at_ms - visited[0] for at_ms in visited] == [0, 10, 20]
 
 
-def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(removed_in_steps):
+def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(monkeypatch):
     rig = filled()
+    steps = note_calls_by_step(monkeypatch, rig.node.broker, Log, "remove_segments")
     asked = [{"partition_index": partition, "offset": 9} for partition in range(PARTITIONS)]
     topics = [{"name": "orders", "partitions": asked}]
     answer = rig.ask(21, 1, topics=topics)
     assert [each.low_watermark for each in answer.topics[0].partitions] == [9, 9, 9]
     rig.run_for(100)
     assert segments(rig) == [1, 1, 1]
-    assert sum(removed_in_steps) == 9 * PARTITIONS
-    assert max(removed_in_steps) == 1
+    assert sum(removed(steps)) == 9 * PARTITIONS
+    assert max(removed(steps)) == 1
 
 
 def checkpointed(rig):

@@ -147,10 +147,8 @@ def test_changes_since_before_this_cluster_incarnation_are_returned_in_full(imag
 
 
 def test_full_metadata_is_returned_when_the_first_deletions_are_forgotten(image):
-    import dataclasses
-
     removed = {uuid.UUID(int=n): RemovedTopic(f"t{n}", 5_000 + n) for n in range(REMOVED_TOPICS_MAX)}
-    many = dataclasses.replace(image, removed_topics=removed)
+    many = replace(image, removed_topics=removed)
     assert changes(many, 5_000)["full"] is True
     assert changes(many, 5_001)["full"] is False
 

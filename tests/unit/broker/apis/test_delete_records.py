@@ -31,9 +31,9 @@ def replicas(rig):
     return partition
 
 
-def delete(rig, offset, *, topic="orders", timeout_ms=5_000):
+def delete(rig, offset, *, topic="orders", timeout_ms=5_000, client=None):
     asked = {"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}
-    return rig.begin(21, 2, topics=[asked], timeout=dt.timedelta(milliseconds=timeout_ms))
+    return rig.begin(21, 2, client=client, topics=[asked], timeout=dt.timedelta(milliseconds=timeout_ms))
 
 
 def answered(rig, pending):
@@ -107,8 +107,7 @@ def test_a_topic_that_is_deleted_meanwhile_ends_the_wait(rig, replicas):
 
 def test_a_client_that_leaves_is_forgotten(rig, replicas):
     client = rig.new_client()
-    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
-    rig.begin(21, 2, client=client, topics=[asked])
+    delete(rig, 2, client=client)
     rig.run_for(10)
     client.close()
     replicas.replica_states[2].log_start_offset = replicas.replica_states[3].log_start_offset = 2

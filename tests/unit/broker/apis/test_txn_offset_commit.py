@@ -12,11 +12,11 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.groups_rig import FETCH, GroupsRig
 from tests.unit.broker.requests import delete_topic
 from tests.unit.broker.test_consumer_groups import heartbeat, owned, partitions
+from tests.unit.broker.test_stale_coordinators import make_rig
 from yak.coordination.loader import CoordinatorLoader
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Pending
 from yak.transactions.verification import Verification
 
@@ -465,11 +465,7 @@ def test_offsets_in_a_transaction_of_the_coordinator(version: int, is_commit: bo
 @pytest.mark.usefixtures("verifier")
 @pytest.mark.parametrize("is_commit", [True, False])
 def test_next_coordinator_has_the_pending_offsets(is_commit: bool) -> None:
-    rig = ClusterRig(settings={"offsets.topic.num.partitions": "1", "offsets.topic.replication.factor": "3"})
-    rig.create_topic("orders")
-    rig.ask(1, 10, 3, key="g")
-    rig.run_until(lambda: all(OFFSETS_TOPIC in node.broker.image.topics for node in rig.nodes))
-    rig.run_for(500)
+    rig = make_rig()
     first = rig.leader(OFFSETS_TOPIC)
     partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
     answer = rig.ask(
