@@ -14,13 +14,6 @@ PRODUCE, FETCH, METADATA, HEARTBEAT = 0, 1, 3, 12
 VALUE = b"x" * 20_000
 
 
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
-    return rig
-
-
 def counters_of(rig: Rig) -> Counters:
     return rig.node.broker.counters
 

@@ -69,13 +69,6 @@ def fails_once(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(ConsumerFetch, name, first_fails)
 
 
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders")
-    return rig
-
-
 def begin_fetch(rig: Rig, max_wait_ms: int):
     return rig.begin(FETCH, 12, client=rig.new_client(), **fetch_fields("orders", 0, max_wait_ms=max_wait_ms))
 

@@ -28,13 +28,6 @@ from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import record_batch
 
 
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
-    return rig
-
-
 def patched(batch: bytes, offset: int, layout: str, value: int, *, fix_crc: bool = True) -> bytes:
     copy = bytearray(batch)
     struct.pack_into(layout, copy, offset, value)

@@ -15,18 +15,11 @@ from yak.protocol.codec import encode_response
 from yak.protocol.peer_proof import Incarnation
 from yak.quotas.quota_types import QuotaType
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
-from yak.sim.rig import Rig, build
+from yak.sim.rig import build
 from yak.sim.wire import read_answer, record_batch, request_class, request_frame
 
 RECORDS = [b"x" * 1_000] * 20
 NOTHING = dt.timedelta()
-
-
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders")
-    return rig
 
 
 def set_quota(rig, entity, quota, value):

@@ -12,13 +12,6 @@ TOPIC = 2
 FIVE_SECONDS = dt.timedelta(seconds=5)
 
 
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
-    return rig
-
-
 def test_partition_requested_twice_is_refused_each_time(rig):
     partitions = [{"partition_index": 0, "timestamp": timestamp} for timestamp in (-1, -2)]
     answer = rig.ask(2, 7, topics=[{"name": "orders", "partitions": partitions}])

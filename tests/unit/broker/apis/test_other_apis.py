@@ -23,16 +23,9 @@ from tests.unit.noted_calls import note_calls
 from yak.broker.apis import APIS, describe_configs
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.sim.request_fields import topic_fields
-from yak.sim.rig import Rig, fetch_fields
+from yak.sim.rig import fetch_fields
 from yak.sim.wire import read_answer
 from yak.storage.reader import DamagedBatch
-
-
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders", partitions=2)
-    return rig
 
 
 def test_api_versions_is_the_table(rig):

@@ -13,13 +13,6 @@ READ_COMMITTED = 1
 ORDERS = TopicPartition("orders", 0)
 
 
-@pytest.fixture
-def rig() -> Rig:
-    rig = Rig()
-    rig.create_topic("orders")
-    return rig
-
-
 def send(rig: Rig, producer_id: int, *, epoch: int = 0, value: bytes = b"x") -> int:
     """Append a record of a producer's transaction; returns its offset."""
     broker = rig.node.broker
