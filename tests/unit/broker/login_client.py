@@ -48,8 +48,7 @@ class Client:
         return self.ask(AUTHENTICATE, 2, auth_bytes=raw)
 
     def metadata(self):
-        return self.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False,
-                        include_topic_authorized_operations=False)  # fmt: skip
+        return self.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False)
 
     def log_in(self, mechanism, user="ann", password=PASSWORD, *, is_token=False):
         """The last answer."""

@@ -10,6 +10,7 @@ from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
+from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 
 
@@ -88,7 +89,7 @@ def join(
     rig.node.peers = Silence()
     who = {"boot_id": f"boot-{node_id}", "directories": f"directory-{node_id}", "lossy": False, "last_epoch": 0}
     where = {"host": f"host-{node_id}", "port": port, "rack": rack, "role": role}
-    outcome = _call(rig, "register", node_id=node_id, broker_epoch=0, **who, **where)
+    outcome = call_store(rig, "register", node_id=node_id, broker_epoch=0, **who, **where)
     assert outcome.code == "OK", outcome
     rig.store.state.brokers[node_id]["persisted"] = outcome.value["broker_epoch"]
     if active:
@@ -112,7 +113,7 @@ def fence_alone(rig: Rig) -> None:
 def _set_state(rig: Rig, node_id: int, state: str) -> None:
     script = {"ACTIVE": "unfence", "FENCED": "fence"}[state]
     epoch = rig.store.state.brokers[node_id]["broker_epoch"]
-    assert _call(rig, script, target_id=node_id, target_epoch=epoch).code == "OK"
+    assert call_store(rig, script, target_id=node_id, target_epoch=epoch).code == "OK"
 
 
 def heard(rig: Rig) -> None:
@@ -121,13 +122,15 @@ def heard(rig: Rig) -> None:
     rig.run_for(20)
 
 
-def _call(rig: Rig, script: str, **arguments: object) -> StoreOutcome:
-    cluster, own = rig.store.state.cluster, rig.store.state.brokers[1]
+def call_store(rig: Rig | ClusterRig, script: str, caller: int = 1, **arguments: object) -> StoreOutcome:
+    """Call a script of the metadata store as this broker."""
+    store = rig.store if isinstance(rig, Rig) else rig.cluster.store
+    cluster = store.state.cluster
     envelope = {
         "cluster_id": cluster["cluster_id"],
         "incarnation_id": cluster["incarnation_id"],
-        "node_id": 1,
-        "broker_epoch": own["broker_epoch"],
+        "node_id": caller,
+        "broker_epoch": store.state.brokers[caller]["broker_epoch"],
         "controller_epoch": cluster["ctl_epoch"],
     }
-    return rig.store.call(StoreRequest(script, envelope | arguments), rig.world.now_ms)
+    return store.call(StoreRequest(script, envelope | arguments), rig.world.now_ms)

@@ -14,8 +14,6 @@ from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
 TOPIC, GROUP, TXN = "orders", "readers", "payments"
-PARTITION = {"partition_index": 0, "partition": 0, "index": 0}
-BY_NAME = [{"name": TOPIC, "partitions": [PARTITION], "partition_indexes": [0], "partition_index": 0}]
 ACL = {"resource_type": 2, "resource_name": "x", "resource_pattern_type": 3, "principal": "User:x", "host": "*"}
 ANY_ACL = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
 RESOURCES = [{"resource_type": 2, "resource_name": TOPIC}, {"resource_type": 32, "resource_name": GROUP},

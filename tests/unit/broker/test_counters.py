@@ -110,8 +110,7 @@ def test_errors_are_counted_by_api_and_code(rig):
     rig.ask(FETCH, 12, **fetch_fields("nowhere", 0))
     rig.fetch("orders", 77)
     rig.ask(HEARTBEAT, 4, group_id="g", generation_id=1, member_id="m")
-    rig.ask(METADATA, 12, topics=[{"name": "nowhere"}], allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False)  # fmt: skip
+    rig.ask(METADATA, 12, topics=[{"name": "nowhere"}], allow_auto_topic_creation=False)
     unknown = int(ErrorCode.unknown_topic_or_partition)
     assert counters_of(rig).errors == {
         (PRODUCE, unknown): 1,

@@ -6,7 +6,6 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.requests import BROKER, alter, describe
 from tests.unit.noted_calls import note_calls
 from yak.core.events import LimitConnections
-from yak.sim.rig import Rig
 
 DYNAMIC_DEFAULT, DYNAMIC_BROKER, DEFAULT = 3, 2, 5
 CHANGES = [
@@ -18,11 +17,6 @@ CHANGES = [
     ("producer.id.expiration.ms", "60000", 60_000),
     ("transaction.partition.verification.enable", "false", False),
 ]
-
-
-@pytest.fixture
-def rig():
-    return Rig()
 
 
 def altered(rig, name, value, *, resource="1"):

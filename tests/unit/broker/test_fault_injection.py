@@ -20,7 +20,6 @@ from yak.sim.wire import read_answer, record_batch, request_class, request_frame
 
 ON = {"yak.fault.injection.enable": "true"}
 NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
-OFFSETS = {"member_id": ""}
 
 
 @pytest.fixture

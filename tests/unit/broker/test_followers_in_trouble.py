@@ -6,12 +6,12 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import call_store
 from tests.unit.broker.requests import BROKER, GROUP, TOPIC, alter
 from tests.unit.noted_calls import note_calls
 from yak.config.log_config import LogConfig
 from yak.errors import ProtocolViolation
 from yak.ids import TopicPartition
-from yak.ports.metadata_store import StoreRequest
 from yak.protocol.fetch_answer import DivergingEpoch
 from yak.protocol.record_batch import iterate_headers
 from yak.replication import isr
@@ -329,16 +329,9 @@ def test_a_follower_that_is_said_to_have_left_late_comes_in_again_though_nothing
     leader, gone = rig.leader("orders"), rig.followers("orders")[0]
     rig.produce("orders", [b"a"])
     rig.run_for(1_000)
-    store = rig.cluster.store
-    cluster, image = store.state.cluster, rig.alive().broker.image
-    arguments = {
-        "cluster_id": cluster["cluster_id"],
-        "incarnation_id": cluster["incarnation_id"],
-        "node_id": gone,
-        "broker_epoch": store.state.brokers[gone]["broker_epoch"],
-        "partitions": [{"topic_id": str(image.topics["orders"].topic_id), "partition": 0, "lost": True}],
-    }
-    assert store.call(StoreRequest("leave_isr", arguments), rig.world.now_ms).value["codes"] == ["OK"]
+    topic_id = str(rig.alive().broker.image.topics["orders"].topic_id)
+    partitions = [{"topic_id": topic_id, "partition": 0, "lost": True}]
+    assert call_store(rig, "leave_isr", gone, partitions=partitions).value["codes"] == ["OK"]
     for node in rig.nodes:
         node.store_line.store_moved()
     rig.run_until(lambda: gone not in rig.replica(leader, "orders").isr)

@@ -32,13 +32,15 @@ def ones(topics: list[str]) -> Topics:
     return [(name, 1) for name in topics]
 
 
+def rows_of(topics: Topics, topic: str, partitions: str, partition: str, row: dict[str, Any]) -> list[dict[str, Any]]:
+    """The same row for each partition; requests name the topic, its partitions and a partition's number differently."""
+    return [{topic: name, partitions: [row | {partition: number} for number in range(count)]} for name, count in topics]
+
+
 def fetch(topics: Topics, version: int = 12, **more: object) -> Request:
     row = dict.fromkeys(("current_leader_epoch", "last_fetched_epoch", "log_start_offset"), -1)
     row |= {"fetch_offset": 0, "partition_max_bytes": 100_000}
-    rows = [
-        {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
-        for name, count in topics
-    ]
+    rows = rows_of(topics, "topic", "partitions", "partition", row)
     fields = {"replica_id": -1, "max_wait": 0, "min_bytes": 0, "max_bytes": 1_000_000, "isolation_level": 0}
     fields |= {"session_id": 0, "session_epoch": -1, "topics": rows, "forgotten_topics_data": [], "rack_id": ""}
     return FETCH, version, fitted(FETCH, version, **fields | more)
@@ -51,20 +53,12 @@ def metadata(topics: list[str], version: int = 8) -> Request:
 
 
 def list_offsets(topics: Topics) -> Request:
-    row = {"current_leader_epoch": -1, "timestamp": -1}
-    rows = [
-        {"name": name, "partitions": [row | {"partition_index": number} for number in range(count)]}
-        for name, count in topics
-    ]
+    rows = rows_of(topics, "name", "partitions", "partition_index", {"current_leader_epoch": -1, "timestamp": -1})
     return LIST_OFFSETS, 5, {"replica_id": -1, "isolation_level": 0, "topics": rows}
 
 
 def epochs(topics: Topics) -> Request:
-    row = {"current_leader_epoch": -1, "leader_epoch": 0}
-    rows = [
-        {"topic": name, "partitions": [row | {"partition": number} for number in range(count)]}
-        for name, count in topics
-    ]
+    rows = rows_of(topics, "topic", "partitions", "partition", {"current_leader_epoch": -1, "leader_epoch": 0})
     return OFFSETS_FOR_EPOCHS, 3, {"replica_id": -1, "topics": rows}
 
 
@@ -72,10 +66,7 @@ BATCH = record_batch([b"x"], 1_700_000_000_000)
 
 
 def produce(topics: Topics, version: int = 9, acks: int = 1) -> Request:
-    rows = [
-        {"name": name, "partition_data": [{"index": number, "records": BATCH} for number in range(count)]}
-        for name, count in topics
-    ]
+    rows = rows_of(topics, "name", "partition_data", "index", {"records": BATCH})
     return PRODUCE, version, {"transactional_id": None, "acks": acks, "timeout": 1000, "topic_data": rows}
 
 
@@ -102,10 +93,7 @@ def delete_groups(groups: list[str]) -> Request:
 
 
 def delete_records(topics: Topics) -> Request:
-    rows = [
-        {"name": name, "partitions": [{"partition_index": number, "offset": 1} for number in range(count)]}
-        for name, count in topics
-    ]
+    rows = rows_of(topics, "name", "partitions", "partition_index", {"offset": 1})
     return DELETE_RECORDS, 1, {"topics": rows, "timeout": 1000}
 
 

@@ -1,6 +1,5 @@
 """What a request holds after its step: no view of its receive buffer, and no cycle that only a garbage collection breaks."""
 
-import datetime as dt
 import gc
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.raw_connection import RawConnection
+from tests.unit.broker.requests import list_offset
 from yak.protocol.record_batch import compute_crc
 from yak.sim.rig import Rig, build, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
@@ -31,11 +31,8 @@ def batch(rig: Rig) -> bytes:
     return record_batch([b"x" * 1000], rig.world.now_ms)
 
 
-def produce(topic: str, **changed: Any) -> Callable[[Rig], dict[str, Any]]:
-    return lambda rig: (
-        produce_fields(topic, batch(rig), partition=changed.get("partition", 0))
-        | {key: value for key, value in changed.items() if key != "partition"}
-    )
+def produce(topic: str, partition: int = 0, **changed: Any) -> Callable[[Rig], dict[str, Any]]:
+    return lambda rig: produce_fields(topic, batch(rig), partition=partition) | changed
 
 
 REQUESTS: dict[str, Callable[[Rig], dict[str, Any]]] = {
@@ -67,17 +64,14 @@ def test_create_topics_refused_is_freed_without_a_garbage_collection(rig: Rig) -
     topics: list[dict[str, Any]] = [
         {"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("plain", "a b", "..")
     ]
-    assert {each.error_code for each in rig.ask(19, 5, topics=topics, **_CREATE).topics} == {36, 17}
-    assert garbage_of(lambda: rig.ask(19, 5, topics=topics, **_CREATE)) == []
+    assert {each.error_code for each in rig.ask(19, 5, topics=topics).topics} == {36, 17}
+    assert garbage_of(lambda: rig.ask(19, 5, topics=topics)) == []
 
 
 @pytest.mark.parametrize("names", [None, ["plain"], ["nosuch"], ["a b"]])
 def test_metadata_answered_is_freed_without_a_garbage_collection(rig: Rig, names: list[str] | None) -> None:
     topics = None if names is None else [{"name": name} for name in names]
-    fields: dict[str, Any] = {"topics": topics, "allow_auto_topic_creation": False} | {
-        f"include_{what}_authorized_operations": False for what in ("cluster", "topic")
-    }
-    assert garbage_of(lambda: rig.ask(3, 8, **fields)) == []
+    assert garbage_of(lambda: rig.ask(3, 8, topics=topics, allow_auto_topic_creation=False)) == []
 
 
 def test_find_coordinator_answered_is_freed_without_a_garbage_collection(rig: Rig) -> None:
@@ -99,12 +93,8 @@ def test_requests_of_a_group_answered_are_freed_without_a_garbage_collection(rig
 
 
 def test_search_of_offsets_answered_is_freed_without_a_garbage_collection(rig: Rig) -> None:
-    partition = {"partition_index": 0, "timestamp": 1}
-    topics = [{"name": "plain", "partitions": [partition]}]
-    assert (
-        rig.ask(PRODUCE, 9, **produce_fields("plain", batch(rig))).responses[0].partition_responses[0].error_code == 0
-    )
-    assert garbage_of(lambda: rig.ask(2, 6, topics=topics)) == []
+    assert rig.produce_raw("plain", batch(rig)).error_code == 0
+    assert garbage_of(lambda: list_offset(rig, 1, topic="plain")) == []
 
 
 def garbage_of(act: Callable[[], object]) -> list[str]:
@@ -121,9 +111,6 @@ def garbage_of(act: Callable[[], object]) -> list[str]:
     finally:
         gc.set_debug(0)
         gc.garbage.clear()
-
-
-_CREATE: dict[str, Any] = {"timeout": dt.timedelta(seconds=1)}
 
 
 def test_batches_that_wait_to_be_recompressed_are_counted_until_they_are_appended_or_refused(rig: Rig) -> None:

@@ -7,6 +7,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.replicated import call_store
 from tests.unit.broker.requests import BROKER, delete_topic, describe
 from tests.unit.lost_store import restore_lost_store
 from tests.unit.noted_calls import note_calls
@@ -14,7 +15,6 @@ from yak.broker.delayed_leader_requests import DECISION_MS_MAX
 from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS, serving_brokers
 from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
-from yak.ports.metadata_store import StoreRequest
 from yak.replication import isr
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
@@ -540,11 +540,9 @@ def test_leader_that_died_while_a_large_topic_was_created_is_replaced_when_the_t
     store, topic_id = rig.cluster.store, str(uuid.UUID(int=77))
 
     def create(script, number, replicas, **more):
-        cluster, partitions = store.state.cluster, [{"partition": number, "replicas": replicas}]
-        creator = {"node_id": 1, "broker_epoch": store.state.brokers[1]["broker_epoch"]}
-        ids = {"cluster_id": cluster["cluster_id"], "incarnation_id": cluster["incarnation_id"]}
+        partitions = [{"partition": number, "replicas": replicas}]
         about = {"topic_id": topic_id, "total": 2, "partitions": partitions}
-        assert store.call(StoreRequest(script, ids | creator | about | more), rig.world.now_ms).code == "OK"
+        assert call_store(rig, script, **about, **more).code == "OK"
         for node in rig.nodes:
             node.store_line.store_moved()
 

@@ -1,7 +1,5 @@
 """Reads of features that YAK lacks: each gets the answer of a Kafka broker without that feature."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -280,8 +278,7 @@ def test_alter_replica_log_dirs_answers_at_once_with_kafkas_codes(version):
     assert moved(there, "a/b", 0) == ErrorCode.unknown_topic_or_partition
     topic = {"name": "elsewhere", "num_partitions": -1, "replication_factor": -1}
     assignments = [{"partition_index": 0, "broker_ids": [2]}]
-    more = {"timeout": dt.timedelta(seconds=5)}
-    created = rig.ask(19, 5, topics=[{**topic, "assignments": assignments}], **more)
+    created = rig.ask(19, 5, topics=[{**topic, "assignments": assignments}])
     assert created.topics[0].error_code == ErrorCode.none
     assert moved(there, "elsewhere", 0) == ErrorCode.replica_not_available
 

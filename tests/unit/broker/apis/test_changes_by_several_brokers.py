@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.requests import APPEND, DELETE, SET, SUBTRACT, TOPIC
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Pending
 
 ALTER_CONFIGS, INCREMENTAL_ALTER_CONFIGS, ALTER_CLIENT_QUOTAS, CREATE_ACLS, DELETE_ACLS = 33, 44, 49, 30, 31
 CREATE_TOPICS, DELETE_TOPICS, CREATE_PARTITIONS = 19, 20, 37
-TOPIC = 2
-SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 RETENTION, SEGMENT, THROTTLED = "retention.ms", "segment.ms", "leader.replication.throttled.replicas"
 
@@ -251,11 +248,9 @@ def test_token_that_another_broker_just_created_is_known_to_a_broker_with_an_old
         return rig.begin(node_id, key, version, **fields)
 
     rig.nodes[1].store_line.is_deaf = True
-    owner = {"owner_principal_type": None, "owner_principal_name": None}
-    created = ask_as_ann(1, 38, 3, renewers=[], max_lifetime=TIMEOUT, **owner)
+    created = ask_as_ann(1, 38, 3)
     finish(rig, created)
-    key, name = (39, "renew_period") if is_renewal else (40, "expiry_time_period")
-    pending = ask_as_ann(2, key, 2, hmac=created.answer.hmac, **{name: TIMEOUT})
+    pending = ask_as_ann(2, 39 if is_renewal else 40, 2, hmac=created.answer.hmac)
     assert result_behind(rig, pending) == ErrorCode.none
 
 
@@ -289,22 +284,19 @@ def test_partitions_that_two_brokers_add_up_to_one_total_are_added_once(rig):
     rig.nodes[1].store_line.is_deaf = True
 
     def grow(node_id: int) -> Pending:
-        topic = {"name": "orders", "count": 4}
-        wait = dt.timedelta(seconds=5)
-        return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[topic], timeout=wait)
+        return rig.begin(node_id, CREATE_PARTITIONS, 3, topics=[{"name": "orders", "count": 4}])
 
     assert result(rig, grow(1)) == ErrorCode.none
     assert result_behind(rig, grow(2)) == ErrorCode.invalid_partitions
 
 
-TIMEOUT = dt.timedelta(seconds=5)
 NEW_REPLICAS = {"name": "new", "partitions": [{"partition_index": 0, "replicas": [1, 2]}]}
 NEW_CONFIGS = {"resource_type": TOPIC, "resource_name": "new", "configs": [{"name": RETENTION, "value": "4000"}]}
 OF_A_NEW_TOPIC = {
-    "DeleteTopics": (DELETE_TOPICS, 5, {"topic_names": ["new"], "timeout": TIMEOUT}),
-    "CreatePartitions": (CREATE_PARTITIONS, 3, {"topics": [{"name": "new", "count": 4}], "timeout": TIMEOUT}),
+    "DeleteTopics": (DELETE_TOPICS, 5, {"topic_names": ["new"]}),
+    "CreatePartitions": (CREATE_PARTITIONS, 3, {"topics": [{"name": "new", "count": 4}]}),
     "AlterConfigs": (ALTER_CONFIGS, 2, {"resources": [NEW_CONFIGS]}),
-    "AlterPartitionReassignments": (45, 0, {"topics": [NEW_REPLICAS], "timeout": TIMEOUT}),
+    "AlterPartitionReassignments": (45, 0, {"topics": [NEW_REPLICAS]}),
 }
 
 

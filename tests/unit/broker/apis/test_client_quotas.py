@@ -3,15 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
-from yak.sim.rig import Rig
-
 EXACT, DEFAULT, SPECIFIED = 0, 1, 2
 RATE = ("producer_byte_rate", 1e6)
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
 
 
 def described(rig, *components, version=1, strict=False):

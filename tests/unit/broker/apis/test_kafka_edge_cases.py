@@ -1,7 +1,5 @@
 """Edge cases in which a client of Kafka's could tell the difference: what is named twice, not at all, or the wrong way."""
 
-import datetime as dt
-
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -9,7 +7,6 @@ from tests.unit.broker.requests import delete_records, list_offset
 from yak.sim.rig import Rig, fetch_fields
 
 TOPIC = 2
-FIVE_SECONDS = dt.timedelta(seconds=5)
 
 
 def test_partition_requested_twice_is_refused_each_time(rig):
@@ -20,8 +17,7 @@ def test_partition_requested_twice_is_refused_each_time(rig):
 
 @pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (10, -6), (11, -7), (11, -100)])
 def test_a_special_timestamp_is_unsupported_below_its_version(rig, version, timestamp):
-    timeout = {"timeout": FIVE_SECONDS} if version >= 10 else {}
-    assert list_offset(rig, timestamp, version=version, **timeout).error_code == ErrorCode.unsupported_version
+    assert list_offset(rig, timestamp, version=version).error_code == ErrorCode.unsupported_version
 
 
 def delete(rig, topics):
@@ -94,7 +90,7 @@ def test_topic_ids_in_metadata_are_refused_before_version_12(rig):
 
 def test_a_producer_without_transactions_always_gets_a_fresh_id(rig):
     def init(producer_id, epoch):
-        return rig.ask(22, 4, transaction_timeout=FIVE_SECONDS, producer_id=producer_id, producer_epoch=epoch)
+        return rig.ask(22, 4, producer_id=producer_id, producer_epoch=epoch)
 
     first = init(-1, -1)
     again = init(first.producer_id, first.producer_epoch)

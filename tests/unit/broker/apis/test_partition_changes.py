@@ -9,7 +9,6 @@ from tests.unit.broker.replicated import heard, join, set_state
 from yak.sim.cluster_rig import ClusterRig
 from yak.sim.rig import Rig
 
-TIMEOUT = dt.timedelta(seconds=5)
 PREFERRED, UNCLEAN = 0, 1
 
 
@@ -32,7 +31,7 @@ def create(rig, name, assignments):
             {"partition_index": index, "broker_ids": replicas} for index, replicas in enumerate(assignments)
         ],
     }
-    answer = rig.ask(19, 5, topics=[topic], timeout=TIMEOUT)
+    answer = rig.ask(19, 5, topics=[topic])
     assert answer.topics[0].error_code == 0, answer
 
 
@@ -43,10 +42,9 @@ def info(rig, partition=0, topic="orders"):
 # ------------------------------------------------------------------------------------------------- ElectLeaders
 
 
-def elect(rig, *wanted, kind=PREFERRED, version=2, timeout=TIMEOUT):
+def elect(rig, *wanted, kind=PREFERRED, version=2):
     topics = None if wanted == (None,) else [{"topic": name, "partitions": indexes} for name, indexes in wanted]
-    fields = {"topic_partitions": topics, "timeout": timeout} | ({"election_type": kind} if version else {})
-    return rig.ask(43, version, **fields)
+    return rig.ask(43, version, topic_partitions=topics, **({"election_type": kind} if version else {}))
 
 
 def elected(answer):
@@ -134,13 +132,13 @@ def test_any_broker_elects_leaders_by_forwarding_the_request_to_the_controller(m
         others = [each for each in rig.info("orders").replicas if each != rig.leader("orders")]
         target = (others[0], rig.leader("orders"), others[1])
         moves = [{"partition_index": 0, "replicas": target}]
-        changed = rig.ask(node.node_id, 45, 0, topics=[{"name": "orders", "partitions": moves}], timeout=TIMEOUT)
+        changed = rig.ask(node.node_id, 45, 0, topics=[{"name": "orders", "partitions": moves}])
         assert moved(changed) == {0: 0}
         topics = [{"topic": "orders", "partitions": [0, 7]}]
-        answer = rig.ask(node.node_id, 43, version, topic_partitions=topics, timeout=TIMEOUT, **kind)
+        answer = rig.ask(node.node_id, 43, version, topic_partitions=topics, **kind)
         assert elected(answer) == {("orders", 0): 0, ("orders", 7): ErrorCode.unknown_topic_or_partition}
         assert rig.leader("orders") == others[0]
-        answer = rig.ask(node.node_id, 43, version, topic_partitions=None, timeout=TIMEOUT, **kind)
+        answer = rig.ask(node.node_id, 43, version, topic_partitions=None, **kind)
         assert elected(answer) == {}
     assert controller == rig.alive().broker.image.controller_id
 
@@ -150,7 +148,7 @@ def test_election_is_repeated_by_the_client_when_the_controller_dies():
     rig.create_topic("orders")
     controller = rig.alive().broker.image.controller_id
     asked = next(node.node_id for node in rig.nodes if node.node_id != controller)
-    fields = {"topic_partitions": None, "timeout": TIMEOUT, "election_type": PREFERRED}
+    fields = {"topic_partitions": None, "election_type": PREFERRED}
     assert rig.ask(asked, 43, 2, **fields).error_code == 0
     pending = rig.begin(asked, 43, 2, **fields)
     rig.nodes[controller - 1].kill()
@@ -204,7 +202,7 @@ def alter(rig, targets, *, topic="orders", version=1, **more):
     partitions = [{"partition_index": index, "replicas": replicas} for index, replicas in targets.items()]
     if version:
         more = {"allow_replication_factor_change": True} | more
-    return rig.ask(45, version, topics=[{"name": topic, "partitions": partitions}], timeout=TIMEOUT, **more)
+    return rig.ask(45, version, topics=[{"name": topic, "partitions": partitions}], **more)
 
 
 def moved(answer):
@@ -214,7 +212,7 @@ def moved(answer):
 
 def under_way(rig, *wanted):
     topics = [{"name": name, "partition_indexes": indexes} for name, indexes in wanted] if wanted else None
-    answer = rig.ask(46, 0, topics=topics, timeout=TIMEOUT)
+    answer = rig.ask(46, 0, topics=topics)
     assert answer.error_code == 0
     return {
         (topic.name, row.partition_index): (row.replicas, row.adding_replicas, row.removing_replicas)
@@ -232,7 +230,7 @@ def test_a_move_begins_is_listed_and_can_be_taken_back(rig, version):
     assert info(rig).replicas == (1, 2, 4, 3)
     assert under_way(rig, ("orders", [0, 1, 9]), ("nowhere", [0])) == {("orders", 0): ((1, 2, 4, 3), (4,), (3,))}
     assert under_way(rig, ("orders", [1])) == {}
-    assert rig.ask(46, 0, topics=[], timeout=TIMEOUT).topics == ()
+    assert rig.ask(46, 0, topics=[]).topics == ()
     assert moved(alter(rig, {0: None}, version=version)) == {0: 0}
     assert under_way(rig) == {}
     assert set(info(rig).replicas) == {1, 2, 3}
@@ -266,7 +264,7 @@ def test_replication_factor_change_must_be_allowed_by_the_request(rig):
 def test_reassignment_of_a_partition_that_changed_meanwhile_is_planned_again(rig):
     join(rig, 4)
     moves = [{"partition_index": 0, "replicas": (1, 4)}]
-    pending = rig.begin(45, 0, topics=[{"name": "orders", "partitions": moves}], timeout=TIMEOUT)
+    pending = rig.begin(45, 0, topics=[{"name": "orders", "partitions": moves}])
     change_in_store(rig, 0)  # before the call reaches it
     rig.run_for(200)
     assert pending.answer.responses[0].partitions[0].error_code == 0

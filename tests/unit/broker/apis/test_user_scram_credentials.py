@@ -12,14 +12,8 @@ from yak.broker.call import Call
 from yak.broker.connections import Connection
 from yak.cluster.records import USER
 from yak.security.scram import SCRAM_SHA_256, ScramCredential
-from yak.sim.rig import Rig
 
 SALT, SALTED = b"salt", b"the salted password"
-
-
-@pytest.fixture
-def rig() -> Rig:
-    return Rig()
 
 
 def upsertion(name, mechanism=1, iterations=4096, salt=SALT):
