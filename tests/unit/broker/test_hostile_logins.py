@@ -50,17 +50,18 @@ def recorded(client):
 
 @pytest.mark.parametrize("state", ANSWERED)
 @pytest.mark.parametrize("api_key", [*OTHER_KEYS, -1, 200, 32_767])
-def test_any_other_api_before_the_login_closes_the_connection_unread(rig, client, api_key, state):
+def test_any_other_api_before_the_login_closes_the_connection_unread(rig, client, monkeypatch, api_key, state):
     ANSWERED[state](client)
+    closes = note_calls(monkeypatch, rig.node.broker.logins, "_close")
     frames = []
     client.channel._connection.answered = frames.extend
-    for version in (TABLE[api_key].VERSIONS[-1] if api_key in TABLE else 0,):
-        header = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + b"\0\0\0\1\xff\xff\0"
-        rig.node.receive(client.connection_id, [header + b"\x7f" * 40])
+    version = TABLE[api_key].VERSIONS[-1] if api_key in TABLE else 0
+    header = api_key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + b"\0\0\0\1\xff\xff\0"
+    rig.node.receive(client.connection_id, [header + b"\x7f" * 40])
     rig.run_for(10)
     assert not client.is_open
     assert frames == []
-    assert [each.event for each in rig.node.notices if each.event == "request-failed"] == []
+    assert [reason for _, reason in closes] == [f"a request with API key {api_key} before the login"]
 
 
 def test_connection_that_stops_in_the_middle_of_an_exchange_is_closed_in_time(rig, client):
