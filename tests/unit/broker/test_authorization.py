@@ -153,13 +153,6 @@ def test_denied_transactional_id_is_the_error_of_all_topics_of_a_produce(rig):
     assert found == [(ErrorCode.transactional_id_authorization_failed, -1)] * 3
 
 
-def test_deny_wins_over_allow(rig):
-    rig.acl(WRITE, TOPIC, "*")
-    rig.acl(WRITE, TOPIC, "mi", prefixed=True, deny=True)
-    assert produce(rig, rig.user("ann"), "mine") == DENIED
-    assert produce(rig, rig.user("ann"), "theirs") == NONE
-
-
 def test_acl_of_a_host_counts_for_its_connections_only(rig):
     rig.acl(WRITE, TOPIC, "mine", host="10.0.0.7")
     assert produce(rig, rig.user("ann", "10.0.0.7"), "mine") == NONE

@@ -19,10 +19,6 @@ def test_answers_grow_with_the_length_of_the_line(round_trip_ms, aim_bytes):
     assert Connection(1, "client:1", round_trip_ms).fetch_aim_bytes == aim_bytes
 
 
-def test_connection_keeps_the_principal_of_its_certificate():
-    assert Connection(1, "client:1", principal="User:CN=alice,O=YAK").principal == "User:CN=alice,O=YAK"
-
-
 @pytest.mark.parametrize(
     ("peer", "host"),
     [

@@ -55,11 +55,6 @@ def test_the_coordinator_is_found_in_every_version(version: int) -> None:
     assert topic.configs["cleanup.policy"] == "compact"
 
 
-def test_of_several_groups_each_has_its_own_coordinator(rig: Rig) -> None:
-    answer = rig.ask(ask.FIND, 4, coordinator_keys=["a", "b"])
-    assert [(each.key, each.node_id) for each in answer.coordinators] == [("a", 1), ("b", 1)]
-
-
 def test_all_clients_that_wait_for_the_offsets_topic_are_answered_when_it_exists() -> None:
     rig = Rig(settings=SETTINGS)
     asked = [rig.begin(ask.FIND, 4, client=rig.new_client(), coordinator_keys=[f"g{number}"]) for number in range(5)]

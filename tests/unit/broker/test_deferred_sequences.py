@@ -202,15 +202,6 @@ def test_gap_across_an_election_is_deferred_however_long_the_former_leader_was_p
     assert send(rig, 10) == OUT_OF_ORDER, "the gap is in this leader's epoch"
 
 
-def test_gap_across_an_election_that_the_client_never_fills_is_refused_at_last(rig):
-    assert send(rig, 0) == 0
-    lead(rig, rig.followers("orders")[0])
-    rig.run_for(3 * DEFERRED_MS)
-    assert send(rig, 4) == DEFERRED
-    rig.run_for(DEFERRED_MS)
-    assert send(rig, 4) == OUT_OF_ORDER
-
-
 def test_log_names_the_producers_whose_sequence_was_deferred_or_refused(rig):
     """After a chaos run one must be able to see why a client began a new epoch."""
     assert send(rig, 0) == 0

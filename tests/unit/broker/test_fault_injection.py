@@ -205,15 +205,6 @@ def test_metadata_of_one_topic_gets_an_error_and_still_lists_the_brokers(rig):
     assert [(row.partition_index, row.error_code) for row in orders.partitions] == [(0, 0), (1, 5)]
 
 
-def test_join_of_a_group_gets_an_error_and_the_group_stays_empty(rig):
-    add(rig, "inject_error", api="JoinGroup", error="REBALANCE_IN_PROGRESS", times=1)
-    fields = dict.fromkeys(("session_timeout", "rebalance_timeout"), dt.timedelta(seconds=10))
-    fields |= {"group_id": "g", "member_id": "", "protocol_type": "consumer"}
-    fields["protocols"] = [{"name": "range", "metadata": b""}]
-    assert rig.ask(11, 5, **fields).error_code == ErrorCode.rebalance_in_progress
-    assert rig.ask(11, 5, **fields).error_code != ErrorCode.rebalance_in_progress
-
-
 def test_creation_of_one_topic_is_refused_and_the_other_is_created(rig):
     add(rig, "inject_error", api="CreateTopics", error="POLICY_VIOLATION", topic="bad")
     wanted = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in ("bad", "good")]
@@ -221,28 +212,6 @@ def test_creation_of_one_topic_is_refused_and_the_other_is_created(rig):
     assert {topic.name: topic.error_code for topic in answer.topics} == {"bad": 44, "good": 0}
     assert "good" in rig.node.broker.image.topics
     assert "bad" not in rig.node.broker.image.topics
-
-
-def test_deletion_by_name_is_refused_before_it_happens(rig):
-    add(rig, "inject_error", api="DeleteTopics", error="REQUEST_TIMED_OUT")
-    answer = rig.ask(20, 4, topic_names=["orders"])
-    assert [(each.name, each.error_code) for each in answer.responses] == [("orders", ErrorCode.request_timed_out)]
-    assert "orders" in rig.node.broker.image.topics
-
-
-def test_partitions_of_a_transaction_are_refused_in_their_rows(rig):
-    add(rig, "inject_error", api="AddPartitionsToTxn", error="CONCURRENT_TRANSACTIONS")
-    answer = rig.ask(
-        24,
-        3,
-        v3_and_below_transactional_id="t",
-        v3_and_below_producer_id=1,
-        v3_and_below_producer_epoch=0,
-        v3_and_below_topics=[{"name": "orders", "partitions": [0, 1]}],
-    )
-    (topic,) = answer.results_by_topic_v3_and_below
-    assert topic.name == "orders"
-    assert [(row.partition_index, row.partition_error_code) for row in topic.results_by_partition] == [(0, 51), (1, 51)]
 
 
 # --------------------------------------------------------------------------------- disconnect_on, delay_on, blackhole

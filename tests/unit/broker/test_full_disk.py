@@ -315,15 +315,6 @@ def test_last_directory_that_fails_ends_the_broker(rig, monkeypatch, operation):
     assert lost.directory == "/data"
 
 
-def test_broker_continues_when_a_directory_of_two_fails():
-    rig = Rig(directories=("/data", "/more"))
-    rig.create_topic("orders", partitions=2)
-    rig.node.disk.fail_next("append", errno.EIO, path_contains="/more/orders")
-    codes = {rig.produce("orders", [b"a"], partition=index).error_code for index in range(2)}
-    assert codes == {NONE, ErrorCode.kafka_storage_error}
-    assert len(rig.node.broker.log_store.online()) == 1
-
-
 def grow(rig, name, count, assignments=None):
     topic = {"name": name, "count": count, "assignments": assignments}
     fields = {"topics": [topic]}

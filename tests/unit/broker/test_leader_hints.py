@@ -55,11 +55,6 @@ def test_produce_names_the_leader_and_where_it_listens(rig, version):
     assert endpoints(answer) == [(2, "host-2", 9002, "r2")]
 
 
-def test_older_produce_answers_as_before(rig):
-    set_partition(rig, "orders", leader=2, replicas=(2, 1), isr=(2, 1))
-    assert produce(rig, 9).responses[0].partition_responses[0].error_code == NOT_LEADER
-
-
 def test_produce_that_waited_when_the_leader_changed_returns_the_new_leader(rig):
     set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
     pending = rig.begin(0, 12, **produce_fields("orders", record_batch([b"x"], rig.world.now_ms)))

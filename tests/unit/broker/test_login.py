@@ -93,11 +93,6 @@ def test_plain_is_refused_unless_it_is_enabled():
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.unsupported_sasl_mechanism, ("SCRAM-SHA-512",))
 
 
-def test_request_before_the_login_closes_the_connection(client):
-    assert client.metadata() is None
-    assert not client.is_open
-
-
 def test_api_versions_is_answered_before_the_login(client):
     assert client.ask(API_VERSIONS, 3, client_software_name="a", client_software_version="1").error_code == 0
     assert client.log_in("PLAIN").error_code == ErrorCode.none

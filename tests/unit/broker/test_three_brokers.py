@@ -1,6 +1,5 @@
 """Three brokers: what a leader commits, who stays in sync, and what happens when one of them is away."""
 
-import datetime as dt
 import errno
 import uuid
 
@@ -179,26 +178,6 @@ def test_follower_whose_log_ends_before_the_leaders_log_start_resyncs_fully(rig)
     rig.run_until(lambda: rig.is_in_sync("orders"))
     assert rig.replica(slow, "orders").log_start_offset == 4
     assert "replica-fully-truncated" in rig.events(slow)
-
-
-def test_a_client_that_says_it_is_a_replica_is_refused(rig):
-    leader, other = rig.leader("orders"), rig.followers("orders")[0]
-    assert rig.produce("orders", [b"a"]).error_code == 0
-    epoch = rig.nodes[other - 1].broker.metadata.lifecycle.broker_epoch
-    before = rig.replica(leader, "orders").replica_states[other].log_end_offset
-    fields = {
-        "max_wait": dt.timedelta(0),
-        "min_bytes": 0,
-        "max_bytes": 1,
-        "session_id": 0,
-        "session_epoch": 0,
-        "topics": [],
-        "replica_state": {"replica_id": other, "replica_epoch": epoch},
-        "cluster_id": None,
-    }
-    answer = rig.ask(leader, 1, 17, **fields)
-    assert answer.error_code == ErrorCode.cluster_authorization_failed
-    assert rig.replica(leader, "orders").replica_states[other].log_end_offset == before
 
 
 NAMED, ALL = [{"name": "orders"}], None

@@ -369,12 +369,6 @@ def test_keys_of_large_and_of_compressed_batches_are_checked_in_a_job(codec: int
     assert CODECS[read_header(bytes(rig.fetch(TOPIC, 0).records)).codec] == CODECS[codec]
 
 
-def test_other_topics_take_records_without_keys() -> None:
-    rig = compacted_rig()
-    rig.create_topic("plain")
-    assert rig.produce("plain", [b"x"]).error_code == 0
-
-
 def test_replicas_all_compact_and_a_rejoining_replica_copies_the_remaining_records() -> None:
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", **COMPACTED)

@@ -99,14 +99,11 @@ def test_a_producer_without_transactions_always_gets_a_fresh_id(rig):
     assert again.producer_epoch == 0
 
 
-def session_fetch(rig, version, session_id, epoch, *, topics=None, forgotten=()):
+def session_fetch(rig, version, session_id, epoch):
     fields = fetch_fields("orders", 0) | {"session_id": session_id, "session_epoch": epoch}
     if version >= 13:
         del fields["topics"][0]["topic"]
         fields["topics"][0]["topic_id"] = rig.node.broker.image.topics["orders"].topic_id
-    if topics is not None:
-        fields["topics"] = topics
-    fields["forgotten_topics_data"] = forgotten
     return rig.ask(1, version, **fields)
 
 
@@ -115,13 +112,6 @@ def test_a_fetch_session_keeps_to_names_or_to_ids(rig, opened, resumed):
     session_id = session_fetch(rig, opened, 0, 0).session_id
     assert session_fetch(rig, resumed, session_id, 1).error_code == ErrorCode.fetch_session_topic_id_error
     assert session_fetch(rig, opened, session_id, 1).session_id == session_id
-
-
-def test_a_fetch_session_without_partitions_left_is_closed(rig):
-    session_id = session_fetch(rig, 12, 0, 0).session_id
-    answer = session_fetch(rig, 12, session_id, 1, topics=[], forgotten=[{"topic": "orders", "partitions": [0]}])
-    assert (answer.error_code, answer.session_id, answer.responses) == (ErrorCode.none, 0, ())
-    assert session_fetch(rig, 12, session_id, 2, topics=[]).error_code == ErrorCode.fetch_session_id_not_found
 
 
 def test_of_a_config_given_twice_to_a_new_topic_the_last_counts(rig):

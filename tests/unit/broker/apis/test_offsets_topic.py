@@ -43,17 +43,6 @@ def test_metadata_request_that_names_the_offsets_topic_creates_it_alike():
     assert configs_of(rig, OFFSETS_TOPIC)["cleanup.policy"] == "compact"
 
 
-def test_clients_do_not_write_to_it(rig):
-    rig.commit({("orders", 0): 7})
-    before = rig.committed()
-    for partition in range(3):
-        answer = rig.produce(OFFSETS_TOPIC, [b"anything"], partition=partition)
-        assert answer.error_code == ErrorCode.invalid_topic_exception
-    rig.restart_groups()
-    assert rig.committed() == before
-    assert {held.shard.unreadable for held in rig.node.broker.group_coordinator.runtime.coordinated.values()} == {0}
-
-
 def test_offsets_topic_accepts_no_more_partitions(rig):
     """The group's partition follows from their number: its offsets would be looked for elsewhere."""
     topics = [{"name": OFFSETS_TOPIC, "count": 9}]
@@ -141,10 +130,6 @@ def offsets_replicas(rig: Rig) -> int | None:
         assert answer.error_code == ErrorCode.coordinator_not_available
         return None
     return len(topic.partitions[0].replicas)
-
-
-def test_single_broker_serves_groups():
-    assert offsets_replicas(Rig(settings=SETTINGS)) == 1
 
 
 @pytest.mark.parametrize(
