@@ -92,31 +92,21 @@ def test_handler_that_raises_ends_its_connection_and_no_other(rig: Rig) -> None:
     assert not seen.stops
 
 
-def test_delayed_operation_that_raises_at_its_expiry_leaves_others_of_that_tick_answered(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_woken", [False, True], ids=["at its expiry", "at its wake-up"])
+def test_delayed_fetch_that_raises_leaves_others_of_that_turn_answered(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, is_woken: bool
 ) -> None:
     seen = Watched(rig)
-    fetches = [begin_fetch(rig, 500) for _ in range(3)]
-    fails_once(monkeypatch, "on_expiration")
+    fetches = [begin_fetch(rig, 60_000 if is_woken else 500) for _ in range(3)]
+    rig.run_for(5)
+    fails_once(monkeypatch, "answer" if is_woken else "on_expiration")
+    if is_woken:
+        assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
     rig.run_for(600)
     assert sum(fetch.is_lost for fetch in fetches) == 1
     assert all(fetch.is_done for fetch in fetches)
     assert len(seen.failed) == 1
     assert not seen.stops
-
-
-def test_wake_up_of_a_delayed_fetch_that_raises_leaves_others_of_that_turn_woken(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen = Watched(rig)
-    fetches = [begin_fetch(rig, 60_000) for _ in range(3)]
-    rig.run_for(5)
-    fails_once(monkeypatch, "answer")
-    assert rig.produce("orders", [b"a"]).error_code == ErrorCode.none
-    rig.run_for(10)
-    assert sum(fetch.is_lost for fetch in fetches) == 1
-    assert all(fetch.is_done for fetch in fetches)
-    assert len(seen.failed) == 1
 
 
 def test_read_job_that_raises_closes_the_connection_of_the_request(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -320,14 +320,21 @@ TestIsrMachine = IsrMachine.TestCase
 TestIsrMachine.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
 
-def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after_a_store_outage(monkeypatch):
-    bound, partitions = 3, 10
-    monkeypatch.setattr(isr, "BATCH_MAX", bound)
+def many_partitions(bound: int) -> tuple[ClusterRig, list[int]]:
+    """Two brokers, and the partitions that the first one leads: more than the bound."""
     rig = ClusterRig(size=2, settings={"replica.lag.time.max.ms": "1000"}, hands_back=False)
-    rig.create_topic("many", partitions=partitions, replication_factor=2)
-    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(partitions)))
+    rig.create_topic("many", partitions=10, replication_factor=2)
+    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(10)))
+    led = [index for index in range(10) if rig.leader("many", index) == 1]
+    assert len(led) > bound
+    return rig, led
+
+
+def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after_a_store_outage(monkeypatch):
+    bound = 3
+    monkeypatch.setattr(isr, "BATCH_MAX", bound)
+    rig, led = many_partitions(bound)
     leader = rig.nodes[0]
-    led = [index for index in range(partitions) if rig.leader("many", index) == leader.node_id]
     steps = note_calls_by_step(monkeypatch, leader.broker, isr, "_arguments")
     rig.cluster.cut("n1", "n2")
     rig.cluster.cut("n2", STORE)
@@ -337,7 +344,6 @@ def test_isr_changes_of_many_partitions_are_proposed_one_batch_a_step_also_after
     rig.run_for(3_000)
     rig.cluster.reconnect("n1", STORE)
     rig.run_until(lambda: all(rig.info("many", index).isr == (leader.node_id,) for index in led))
-    assert len(led) > bound
     assert max(sum(partition.node_id == leader.node_id for partition, _ in proposed) for proposed in steps) == bound
 
 
@@ -380,12 +386,9 @@ def test_a_new_leader_removes_a_follower_that_never_fetches_without_another_appe
 
 
 def test_watched_partitions_are_checked_some_in_each_step(monkeypatch):
-    bound, partitions = 3, 10
+    bound = 3
     monkeypatch.setattr(isr, "_WATCHED_MAX", bound)
-    rig = ClusterRig(size=2, settings={"replica.lag.time.max.ms": "1000"}, hands_back=False)
-    rig.create_topic("many", partitions=partitions, replication_factor=2)
-    rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in range(partitions)))
-    led = [index for index in range(partitions) if rig.leader("many", index) == 1]
+    rig, led = many_partitions(bound)
     changes, looked = rig.nodes[0].broker.isr_changes, list[int]()
     real = changes._check_watched
 
@@ -399,5 +402,4 @@ def test_watched_partitions_are_checked_some_in_each_step(monkeypatch):
     for index in led:
         rig.begin_produce("many", [b"a"], partition=index, acks=1)
     rig.run_until(lambda: all(rig.info("many", index).isr == (1,) for index in led))
-    assert len(led) > bound
     assert max(looked) == bound
