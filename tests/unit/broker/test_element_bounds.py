@@ -3,12 +3,9 @@
 import pytest
 
 from tests.unit.broker import test_large_requests as large
-from tests.unit.broker.test_large_requests import Request
-from yak.core import events
+from tests.unit.broker.test_large_requests import Broker, Request
 from yak.limits import REQUEST_ELEMENTS_MAX
-from yak.protocol.codec import encode_request
 from yak.protocol.peer_proof import Incarnation
-from yak.sim.rig import Rig
 
 CREATE_TOPICS, CREATE_PARTITIONS, ALTER_REASSIGNMENTS = 19, 37, 45
 REPLICAS = [1, 2, 3, 4, 5]
@@ -56,57 +53,43 @@ def reassignments(topics: int, partitions: int) -> Request:
 EVERY = (produce, fetch, offset_fetch, metadata, create_topics, create_partitions, reassignments)
 
 
-class Sender:
-    """Connections of three kinds to one broker."""
-
-    def __init__(self) -> None:
-        self.rig = Rig()
-        self.connection_id = 10_000
-
-    def is_taken(self, request: Request, *, is_broker: bool = False, is_in_process: bool = False) -> bool:
-        """Whether the connection stays open after the request."""
-        broker, now_ms = self.rig.node.broker, self.rig.world.now_ms
-        self.connection_id += 1
-        opened = events.ConnectionOpened(self.connection_id, "client:1", is_in_process=is_in_process)
-        broker.step(opened, now_ms)
-        connection = broker.connections[self.connection_id]
-        if is_broker:
-            connection.proven = Incarnation(2, 1, "boot")
-        api_key, version, fields = request
-        frame = memoryview(encode_request(api_key, version, 1, "c", fields))
-        broker.step(events.FrameReceived(self.connection_id, frame), now_ms)
-        while len(broker.large_requests):
-            now_ms += 1
-            broker.step(events.TimerDue(), now_ms)
-        return connection.is_open
-
-
 @pytest.fixture(scope="module")
-def sender() -> Sender:
-    return Sender()
+def broker() -> Broker:
+    return Broker()
+
+
+def is_taken(broker: Broker, request: Request, *, is_broker: bool = False, is_in_process: bool = False) -> bool:
+    """Whether a connection of this kind stays open after the request."""
+    connection_id = broker.open(is_in_process=is_in_process)
+    connection = broker.core.connections[connection_id]
+    if is_broker:
+        connection.proven = Incarnation(2, 1, "boot")
+    broker.send(connection_id, request)
+    broker.finish(connection_id)
+    return connection.is_open
 
 
 @pytest.mark.parametrize("request_of", EVERY)
 @pytest.mark.parametrize(("topics", "partitions"), [(1, 10_000), (10, 1000), (10_000, 1)])
-def test_client_request_of_10_000_partitions_is_taken(sender, request_of, topics, partitions):
-    assert sender.is_taken(request_of(topics, partitions))
+def test_client_request_of_10_000_partitions_is_taken(broker, request_of, topics, partitions):
+    assert is_taken(broker, request_of(topics, partitions))
 
 
 @pytest.mark.parametrize("request_of", EVERY)
 @pytest.mark.parametrize("is_in_process", [False, True])
-def test_client_request_past_the_bound_closes_its_connection(sender, request_of, is_in_process):
+def test_client_request_past_the_bound_closes_its_connection(broker, request_of, is_in_process):
     for topics, partitions in ((1, REQUEST_ELEMENTS_MAX + 1), (REQUEST_ELEMENTS_MAX + 1, 1)):
-        assert not sender.is_taken(request_of(topics, partitions), is_in_process=is_in_process)
+        assert not is_taken(broker, request_of(topics, partitions), is_in_process=is_in_process)
 
 
 @pytest.mark.parametrize("request_of", [fetch, metadata])
-def test_request_of_a_proven_broker_is_taken_up_to_its_own_bound(sender, request_of, monkeypatch):
+def test_request_of_a_proven_broker_is_taken_up_to_its_own_bound(broker, request_of, monkeypatch):
     monkeypatch.setattr("yak.broker.broker.BROKER_REQUEST_ELEMENTS_MAX", 2 * REQUEST_ELEMENTS_MAX)
-    assert sender.is_taken(request_of(1, 2 * REQUEST_ELEMENTS_MAX - 1), is_broker=True)
-    assert not sender.is_taken(request_of(1, 2 * REQUEST_ELEMENTS_MAX + 1), is_broker=True)
+    assert is_taken(broker, request_of(1, 2 * REQUEST_ELEMENTS_MAX - 1), is_broker=True)
+    assert not is_taken(broker, request_of(1, 2 * REQUEST_ELEMENTS_MAX + 1), is_broker=True)
 
 
-def test_assignment_of_very_many_replicas_closes_its_connection(sender):
+def test_assignment_of_very_many_replicas_closes_its_connection(broker):
     api_key, version, fields = create_topics(1, 1)
     fields["topics"][0]["assignments"][0]["broker_ids"] = list(range(8 * REQUEST_ELEMENTS_MAX + 8))
-    assert not sender.is_taken((api_key, version, fields))
+    assert not is_taken(broker, (api_key, version, fields))

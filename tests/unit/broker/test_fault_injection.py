@@ -1,6 +1,5 @@
 """Fault rules on one simulated broker: what the client gets, what the log has, and that others are served as before."""
 
-import dataclasses
 import datetime as dt
 import json
 
@@ -9,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.unit.broker.acl_rig import error_codes
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.faults.sample_requests import BETWEEN_BROKERS, sample_request
 from yak.broker.apis import TABLE
 from yak.faults import COMMAND
 from yak.protocol.versions import FETCH
-from yak.sim.request_fields import build, fetch_fields, produce_fields
+from yak.sim.request_fields import fetch_fields, frame_of, produce_fields
 from yak.sim.rig import Rig
-from yak.sim.wire import read_answer, record_batch, request_class, request_frame
+from yak.sim.wire import read_answer, record_batch, request_frame
 
 ON = {"yak.fault.injection.enable": "true"}
 NOT_LEADER = "NOT_LEADER_OR_FOLLOWER"
@@ -365,20 +365,8 @@ def test_every_api_is_answered_with_an_injected_error(rig, after):
         if key == 65:  # kio cannot read the start time of an empty transaction, -1
             assert ErrorCode.policy_violation.to_bytes(2, "big") in answers[0]
             continue
-        assert ErrorCode.policy_violation in errors_of(read_answer(key, version, answers[0])[1]), api.NAME
+        assert ErrorCode.policy_violation in error_codes(read_answer(key, version, answers[0])[1]), api.NAME
     assert all(each["hits"] == 1 for each in rules(rig)), [each for each in rules(rig) if each["hits"] != 1]
-
-
-def errors_of(answer):
-    """All values of an answer's error codes."""
-    found = []
-    for field in dataclasses.fields(answer):
-        value = getattr(answer, field.name)
-        if field.name in ("error_code", "partition_error_code"):
-            found.append(value)
-        for each in value if isinstance(value, tuple) else ():
-            found += errors_of(each) if dataclasses.is_dataclass(each) else []
-    return found
 
 
 # ----------------------------------------------------------------------------------------------------------- property
@@ -441,4 +429,4 @@ def victim_frame(rig, api_key):
         3: {"topics": None, "allow_auto_topic_creation": False},
     }[api_key]
     version = {0: 9, 1: 12, 3: 4}[api_key]
-    return request_frame(api_key, version, 1, build(request_class(api_key, version), fields), "victim")
+    return frame_of(api_key, version, 1, fields, "victim")

@@ -13,8 +13,9 @@ from yak.broker.kafka_release import KafkaRelease
 from yak.config.kafka_releases import RELEASES, max_versions
 from yak.core import events
 from yak.protocol.peer_proof import Incarnation
-from yak.sim.rig import Rig, build
-from yak.sim.wire import read_answer, request_class, request_frame
+from yak.sim.request_fields import frame_of
+from yak.sim.rig import Rig
+from yak.sim.wire import read_answer
 
 SOFTWARE = {"client_software_name": "x", "client_software_version": "1"}
 METADATA = {"topics": [], "allow_auto_topic_creation": False}
@@ -49,8 +50,7 @@ class RawClient:
 
     def send(self, api_key, version, answer_version=None, **fields):
         """The answer, or None when the connection is closed."""
-        request = build(request_class(api_key, version), fields)
-        frame = memoryview(request_frame(api_key, version, 7, request, self.client_id))
+        frame = memoryview(frame_of(api_key, version, 7, fields, self.client_id))
         effects = self.step(events.FrameReceived(1_000, frame))
         if any(isinstance(each, events.CloseConnection) for each in effects):
             return None

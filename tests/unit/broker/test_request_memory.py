@@ -10,8 +10,9 @@ from tests.unit.broker import group_requests as ask
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.requests import list_offset
 from yak.protocol.record_batch import compute_crc
-from yak.sim.rig import Rig, build, produce_fields
-from yak.sim.wire import record_batch, request_class, request_frame
+from yak.sim.request_fields import frame_of
+from yak.sim.rig import Rig, produce_fields
+from yak.sim.wire import record_batch
 
 PRODUCE = 0
 
@@ -53,8 +54,7 @@ REQUESTS: dict[str, Callable[[Rig], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_produce_after_its_step_keeps_no_view_of_the_receive_buffer(rig: Rig, name: str) -> None:
-    body = build(request_class(PRODUCE, 9), REQUESTS[name](rig))
-    frame = bytearray(request_frame(PRODUCE, 9, 1, body))
+    frame = bytearray(frame_of(PRODUCE, 9, 1, REQUESTS[name](rig)))
     RawConnection(rig).send(frame)
     # a bytearray that is exported to a view cannot be resized
     frame.clear()

@@ -14,9 +14,8 @@ from yak.core import events
 from yak.protocol.codec import encode_response
 from yak.protocol.peer_proof import Incarnation
 from yak.quotas.quota_types import QuotaType
-from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
-from yak.sim.rig import build
-from yak.sim.wire import read_answer, record_batch, request_class, request_frame
+from yak.sim.request_fields import create_fields, fetch_fields, frame_of, produce_fields
+from yak.sim.wire import read_answer, record_batch
 
 RECORDS = [b"x" * 1_000] * 20
 NOTHING = dt.timedelta()
@@ -35,7 +34,7 @@ def throttling(rig):
 
 def produce_frame(rig, correlation_id=1, client_id="sim", acks=-1, version=9):
     fields = produce_fields("orders", record_batch(RECORDS, rig.world.now_ms), acks=acks)
-    return memoryview(request_frame(0, version, correlation_id, build(request_class(0, version), fields), client_id))
+    return memoryview(frame_of(0, version, correlation_id, fields, client_id))
 
 
 def produced(rig, **more):
@@ -347,7 +346,7 @@ def test_silent_connection_beyond_the_rate_is_closed_and_others_are_served(rig, 
 
 def test_broker_beyond_the_rate_of_its_ip_proves_itself_and_stays(rig, opened):
     over = opened.open()
-    handshake = request_frame(17, 1, 1, build(request_class(17, 1), {"mechanism": "PLAIN"}))
+    handshake = frame_of(17, 1, 1, {"mechanism": "PLAIN"})
     assert events.MuteConnection not in kinds(opened.step(events.FrameReceived(over, memoryview(handshake))))
     rig.node.broker.connections[over].proven = Incarnation(2, 1, "boot")
     opened.step(events.FrameReceived(over, produce_frame(rig)))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.unit.noted_calls import note_calls
 from yak.broker import broker as core
 from yak.cluster.records import BrokerState
 from yak.core.events import FrameReceived, Reply
@@ -27,18 +28,13 @@ def rig() -> ClusterRig:
 
 
 @pytest.fixture
-def fetches_decoded(monkeypatch) -> list[int]:
-    """One element for each Fetch that was decoded."""
-    found: list[int] = []
+def decoded(monkeypatch):
+    return note_calls(monkeypatch, core, "decode_request")
 
-    def decode(api_key, version, frame, offset, elements_max):
-        if api_key == FETCH:
-            found.append(version)
-        return core_decode(api_key, version, frame, offset, elements_max)
 
-    core_decode = core.decode_request
-    monkeypatch.setattr(core, "decode_request", decode)
-    return found
+def fetches(decoded) -> list[int]:
+    """The versions of the Fetch requests that were decoded."""
+    return [version for api_key, version, *_ in decoded if api_key == FETCH]
 
 
 class LastFetch:
@@ -83,22 +79,22 @@ def refusal(effects: list[object]) -> int:
     return struct.unpack_from(">h", b"".join(map(bytes, reply.parts)), 13)[0]
 
 
-def test_repeated_fetch_of_a_follower_is_not_decoded(rig, fetches_decoded):
+def test_repeated_fetch_of_a_follower_is_not_decoded(rig, decoded):
     before = rig.replica(rig.leader("orders"), "orders").high_watermark
     for _ in range(10):
         assert rig.produce("orders", [b"b"]).error_code == 0
     assert rig.replica(rig.leader("orders"), "orders").high_watermark == before + 10
-    assert fetches_decoded == []
+    assert fetches(decoded) == []
 
 
-def test_repeated_fetch_updates_the_replica_as_any_other_fetch(rig, fetches_decoded):
+def test_repeated_fetch_updates_the_replica_as_any_other_fetch(rig, decoded):
     fetch = LastFetch(rig)
     replica = fetch.partition.replica_states[fetch.session.node_id]
     end = replica.log_end_offset
     assert fetch.send() == []
     assert replica.log_end_offset == end + 1 == fetch.partition.log.log_end_offset
     assert fetch.session.delayed_fetch is not None
-    assert fetches_decoded == []
+    assert fetches(decoded) == []
 
 
 def test_another_session_epoch_is_refused(rig):
@@ -107,7 +103,7 @@ def test_another_session_epoch_is_refused(rig):
     assert code == ErrorCode.invalid_fetch_session_epoch
 
 
-def test_new_image_is_checked_before_a_repeated_fetch_is_accepted(rig, fetches_decoded):
+def test_new_image_is_checked_before_a_repeated_fetch_is_accepted(rig, decoded):
     fetch = LastFetch(rig)
     broker, node_id = fetch.leader, fetch.session.node_id
     info = broker.context.image.brokers[node_id]
@@ -121,29 +117,29 @@ def test_new_image_is_checked_before_a_repeated_fetch_is_accepted(rig, fetches_d
     assert refusal(fetch.send()) == ErrorCode.stale_broker_epoch
     broker.context.image = replace(broker.context.image, brokers=broker.context.image.brokers | {node_id: info})
     assert fetch.send() == []
-    assert fetches_decoded == [17, 17, 17]
+    assert fetches(decoded) == [17, 17, 17]
 
 
-def test_an_older_leader_epoch_is_fenced(rig, fetches_decoded):
+def test_an_older_leader_epoch_is_fenced(rig, decoded):
     fetch = LastFetch(rig)
     fetch.partition.leader_epoch += 1
     effects = fetch.send()
     assert len(effects) == 1
     answer = b"".join(map(bytes, effects[0].parts))
     assert struct.unpack_from(">ih", answer, 37) == (0, ErrorCode.fenced_leader_epoch)
-    assert fetches_decoded == []
+    assert fetches(decoded) == []
 
 
-def test_partition_that_was_created_again_is_resolved_again(rig, fetches_decoded):
+def test_partition_that_was_created_again_is_resolved_again(rig, decoded):
     fetch = LastFetch(rig)
     fetch.leader.partitions[fetch.partition.topic_partition] = None
     fetch.send()
-    assert fetches_decoded == [17]
+    assert fetches(decoded) == [17]
 
 
-def test_a_session_that_ended_has_no_say(rig, fetches_decoded):
+def test_a_session_that_ended_has_no_say(rig, decoded):
     fetch = LastFetch(rig)
     fetch.leader.follower_sessions.forget_connection(fetch.session.connection)
     assert refusal(fetch.send()) == ErrorCode.fetch_session_id_not_found
-    assert fetches_decoded == [17]
+    assert fetches(decoded) == [17]
     assert fetch.session.connection.replica_session is None

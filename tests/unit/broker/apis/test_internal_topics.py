@@ -7,9 +7,9 @@ from kio.schema.errors import ErrorCode
 
 from yak.core import events
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.request_fields import build, produce_fields
+from yak.sim.request_fields import frame_of, produce_fields
 from yak.sim.rig import Rig
-from yak.sim.wire import read_answer, record_batch, request_class, request_frame
+from yak.sim.wire import read_answer, record_batch
 
 ALLOWED = {"yak.internal.topics.admin.enable": "true"}
 HERE, ELSEWHERE = "127.0.0.1:50000", "192.0.2.7:50000"
@@ -21,8 +21,7 @@ def ask(rig: Rig, api_key: int, version: int, peer: str, client_id: str, *, is_i
     answers: list[bytes] = []
     rig.node._lines[CONNECTION] = SimpleNamespace(reply=answers.append)
     rig.node.post(events.ConnectionOpened(CONNECTION, peer, is_in_process=is_in_process))
-    body = build(request_class(api_key, version), fields)
-    rig.node.receive(CONNECTION, [request_frame(api_key, version, 1, body, client_id)])
+    rig.node.receive(CONNECTION, [frame_of(api_key, version, 1, fields, client_id)])
     rig.run_for(1_000)
     return read_answer(api_key, version, answers[0])[1]
 
