@@ -13,6 +13,7 @@ import pytest
 import redis as redis_py
 import trio
 
+from tests.errors import raises_error
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
 from yak.core.events import Event, RecordsTailed, StoreConnected, StoreLost, StoreReplied
@@ -272,9 +273,8 @@ def test_a_bad_address_is_refused_without_showing_the_password(url):
 
 def test_a_server_that_ends_at_once_says_why(directory, monkeypatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", "false")
-    with pytest.raises(StartRefused) as error:
+    with raises_error(StartRefused, "redis-ended"):
         EmbeddedRedis(directory).start()
-    assert error.value.code == "redis-ended"
 
 
 def test_server_in_too_long_a_path_has_its_socket_elsewhere(directory):
@@ -287,6 +287,5 @@ def test_server_in_too_long_a_path_has_its_socket_elsewhere(directory):
 
 def test_no_server_at_all_is_said(directory, monkeypatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", f"/nowhere/{uuid.uuid4()}")
-    with pytest.raises(UsageError) as error:
+    with raises_error(UsageError, "no-redis-server"):
         EmbeddedRedis(directory).start()
-    assert error.value.code == "no-redis-server"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.errors import raises_error
 from yak.client.checkpoint import Checkpoint
 from yak.client.produce import AckedPrefix
 from yak.errors import UsageError, YakError
@@ -41,14 +42,12 @@ def test_another_file_or_topic_or_rubbish_is_refused(tmp_path):
     other.write_text("b\n1\n")
     Checkpoint(str(path), str(source), "t").write(1)
     for wrong in (Checkpoint(str(path), str(other), "t"), Checkpoint(str(path), str(source), "u")):
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "resume-mismatch"):
             wrong.read()
-        assert caught.value.code == "resume-mismatch"
     for rubbish in ("", "{}", "[]", "not json"):
         path.write_text(rubbish)
-        with pytest.raises(YakError) as bad:
+        with raises_error(YakError, "resume-unreadable"):
             Checkpoint(str(path), str(source), "t").read()
-        assert bad.value.code == "resume-unreadable"
 
 
 @pytest.mark.parametrize(
@@ -63,6 +62,5 @@ def test_checkpoint_of_a_topic_that_was_created_again_is_refused(tmp_path, writt
     if is_same:
         assert after.read() == 1
         return
-    with pytest.raises(UsageError, match="of an earlier topic t") as raised:
+    with raises_error(UsageError, "resume-mismatch", match="of an earlier topic t"):
         after.read()
-    assert raised.value.code == "resume-mismatch"

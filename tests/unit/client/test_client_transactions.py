@@ -6,6 +6,7 @@ import pytest
 from fake_brokers import FakeBroker
 from kio.schema.errors import ErrorCode
 
+from tests.errors import raises_error
 from yak.client.groups import group_brokers
 from yak.client.groups.group_brokers import GroupBrokers
 from yak.client.metadata import Broker, ClusterMetadata, Partition, Topic
@@ -202,9 +203,8 @@ def test_no_transaction_is_called_hanging_while_a_coordinator_is_away(cluster, b
     cluster.listing = ErrorCode.none
     cluster.known = {"a": ("Ongoing", 1, 0, (O0,))}
     cluster.codes = {"a": ErrorCode.coordinator_load_in_progress}
-    with pytest.raises(YakError) as raised:
+    with raises_error(YakError, "no-coordinator"):
         hanging_transactions(brokers, [opened(O0, 1)])
-    assert raised.value.code == "no-coordinator"
 
 
 def test_abort_writes_an_abort_marker_of_the_producer(cluster):
@@ -218,9 +218,8 @@ def test_abort_writes_an_abort_marker_of_the_producer(cluster):
 
 def test_abort_that_is_refused_or_not_answered_fails(cluster):
     cluster.marker_code = ErrorCode.invalid_producer_epoch
-    with pytest.raises(YakError, match="offset 5 of orders-1 was not aborted") as raised:
+    with raises_error(YakError, "not-aborted", match="offset 5 of orders-1 was not aborted"):
         abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)
-    assert raised.value.code == "not-aborted"
     cluster.broker.answers[27] = lambda _: None
     with pytest.raises(Unreachable):
         abort_transaction(cluster.metadata, opened(O1, 7), timeout_s=1)

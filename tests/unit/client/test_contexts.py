@@ -4,6 +4,7 @@ import stat
 
 import pytest
 
+from tests.errors import raises_error
 from yak.client.contexts import add_context, config_path, read_contexts, read_toml, remove_context, use_context
 from yak.errors import UsageError
 
@@ -45,9 +46,8 @@ def test_a_forgotten_context_is_not_in_use_any_more(path):
     add_context(path, "a", {"bootstrap_servers": "a:1"})
     remove_context(path, "a")
     assert read_toml(path) == {"contexts": {}} or read_toml(path) == {}
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "no-previous-context"):
         use_context(path, "-")
-    assert caught.value.code == "no-previous-context"
 
 
 @pytest.mark.parametrize("name", ["", "-"])
@@ -69,9 +69,8 @@ def test_a_file_that_holds_something_else_is_not_overwritten(path, tmp_path):
     file = tmp_path / "deep" / "config.toml"
     for text in ("contexts = 3\n", "[contexts]\na = 1\n", "= broken"):
         file.write_text(text)
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "config-file"):
             add_context(path, "a", {})
-        assert caught.value.code == "config-file"
         assert file.read_text() == text
 
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.errors import raises_error
 from yak.client import csv_files
 from yak.client.csv_files import LineTooLong, TextLines, check_encoding, count_lines, open_binary, sniff_encoding
 from yak.client.inputs import CsvMapping, CsvSource
@@ -63,9 +64,8 @@ def test_a_row_that_is_too_long_is_bad_and_keeps_the_lines_counted(monkeypatch):
 def test_bytes_that_are_no_text_are_found_in_their_row_or_end_the_file():
     lines = list(TextLines(io.BufferedReader(io.BytesIO(b"a\nb\xff\n")), "utf-8", "f"))
     assert lines == ["a\n", "b\udcff\n"]
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "not-text"):
         list(TextLines(io.BufferedReader(io.BytesIO("ab".encode("utf-16") + b"\x00\xd8")), "utf-16", "f"))
-    assert caught.value.code == "not-text"
     with pytest.raises(YakError) as caught:
         list(TextLines(io.BufferedReader(io.BytesIO(b"id,total\n")), "utf-16", "f"))
     reason = caught.value.why.removeprefix("UTF-16 ").capitalize()  # Python 3.13 does not name the encoding
@@ -88,14 +88,12 @@ def test_lines_are_counted_whatever_ends_the_last_one(tmp_path):
 
 
 def test_unreadable_file_or_unknown_encoding_is_reported_with_the_reason(tmp_path):
-    with pytest.raises(YakError, match="cannot be read") as caught:
+    with raises_error(YakError, "file", match="cannot be read"):
         open_binary(str(tmp_path / "none"))
-    assert caught.value.code == "file"
     with pytest.raises(YakError) as caught:
         open_binary(str(tmp_path))
     assert caught.value.why == "it is a directory"
     for name in ("klingon", "base64", "a\0b"):
-        with pytest.raises(YakError) as caught:
+        with raises_error(YakError, "bad-encoding"):
             check_encoding(name)
-        assert caught.value.code == "bad-encoding"
     assert check_encoding("UTF8") == "utf-8"

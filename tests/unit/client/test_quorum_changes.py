@@ -8,6 +8,7 @@ import pytest
 from fake_brokers import FakeBroker
 from kio.schema.errors import ErrorCode
 
+from tests.errors import raises_error
 from yak.client.quorum import add_voter, describe_quorum, remove_voter
 from yak.errors import Unreachable, YakError
 
@@ -67,17 +68,15 @@ def test_description_has_ages_and_lags_by_the_leaders_entry(broker: Callable[...
 
 def test_cluster_with_redis_has_no_quorum(broker: Callable[..., FakeBroker]) -> None:
     server = broker({DESCRIBE: lambda _: described()}, (DESCRIBE,))
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "no-quorum"):
         describe_quorum(server.address, timeout_s=2)
-    assert caught.value.code == "no-quorum"
     assert server.requests == []
 
 
 def test_describe_quorum_without_a_leader_is_retried_until_the_timeout(broker: Callable[..., FakeBroker]) -> None:
     server = broker({DESCRIBE: lambda _: described(ErrorCode.request_timed_out)})
-    with pytest.raises(Unreachable) as caught:
+    with raises_error(Unreachable, "quorum-no-leader") as caught:
         describe_quorum(server.address, timeout_s=0.35)
-    assert caught.value.code == "quorum-no-leader"
     assert "no leader at this moment" in caught.value.why
     assert len(server.requests) > 1
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.errors import raises_error
 from tests.unit.security.issuer import claims, unsigned
 from yak.client import login
 from yak.client.login import ClientLogin, TokenSource, log_in, login_of
@@ -84,9 +85,8 @@ def test_end_of_a_jwt_is_its_own(endpoint):
 )
 def test_other_answers_are_refused_without_the_secret(endpoint, answer, why):
     endpoint.answer = answer
-    with pytest.raises(Unreachable) as caught:
+    with raises_error(Unreachable, "token-unavailable") as caught:
         TokenSource(URL, "me", SECRET).get()
-    assert caught.value.code == "token-unavailable"
     assert why in caught.value.why
     assert SECRET not in f"{caught.value}{caught.value.why}{caught.value.try_}"
 
@@ -98,9 +98,8 @@ def test_file_is_read_each_time(tmp_path):
         path.write_text(jwt_until(expires_s) + "\n")
         assert source.get() == (jwt_until(expires_s), expires_s)
     path.unlink()
-    with pytest.raises(Unreachable) as caught:
+    with raises_error(Unreachable, "token-unavailable"):
         source.get()
-    assert caught.value.code == "token-unavailable"
 
 
 @pytest.mark.parametrize(
@@ -121,9 +120,8 @@ def test_file_without_a_token_is_refused(tmp_path, text):
     ("url", "client_id", "secret"), [("", "a", "b"), ("token", "a", "b"), (URL, None, "b"), (URL, "a", None)]
 )
 def test_settings_without_a_token_are_refused(url, client_id, secret):
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "login-settings"):
         login_of("SASL_SSL", "OAUTHBEARER", client_id, secret, url or None)
-    assert caught.value.code == "login-settings"
 
 
 def test_librdkafka_gets_a_callback_and_no_password(endpoint):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import raises_error
 from yak.client.contexts import add_context
 from yak.commands.options import Flags, Globals
 from yak.errors import StartRefused, UsageError
@@ -66,9 +67,8 @@ def test_cluster_file_of_another_user_is_refused(capsys: pytest.CaptureFixture[s
     cluster(OTHER_USER)
     assert resolved().bootstrap_servers == "127.0.0.1:9092"
     assert "cluster.json is not used: it belongs to another user" in capsys.readouterr().err
-    with pytest.raises(StartRefused) as refused:
+    with raises_error(StartRefused, "cluster-state-foreign"):
         state.load("yak-data")
-    assert refused.value.code == "cluster-state-foreign"
 
 
 @needs_root
@@ -159,9 +159,8 @@ def test_password_of_the_environment_is_not_sent_to_a_cluster_of_the_directory_t
     assert login is not None
     assert login.password == "given"
     path.write_text(path.read_text().replace(f'"pid": {os.getpid()}', '"pid": 999999999'))
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "login-settings"):
         resolved().connection()
-    assert refused.value.code == "login-settings"
     assert "YAK_SASL_PASSWORD is not sent to 10.9.8.7:9092 (yak up in" in capsys.readouterr().err
 
 
@@ -181,9 +180,8 @@ def test_password_is_not_sent_as_a_project_file_says(name: str, value: str, caps
     assert login is not None
     assert login.password == "secret"
     project(f"{name} = {value}")
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "login-settings"):
         resolved().connection()
-    assert refused.value.code == "login-settings"
     assert f"the password of context prod is not sent: ./yak.toml sets {name}" in capsys.readouterr().err
 
 

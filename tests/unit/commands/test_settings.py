@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from tests.errors import raises_error
 from yak.commands.options import Flags, Globals
 from yak.commands.settings import Settings
 from yak.errors import UsageError
@@ -69,9 +70,8 @@ def test_context_without_a_name_is_not_the_current_one(yak):
 def test_an_unknown_context_is_answered_with_the_closest(tmp_path):
     config = tmp_path / "config.toml"
     config.write_text('[contexts.staging]\nbootstrap_servers = "a:1"\n')
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "unknown-context") as caught:
         load({"context": "stagin"}, config=str(config)).value("port")
-    assert caught.value.code == "unknown-context"
     assert 'closest: "staging"' in caught.value.why
 
 
@@ -86,9 +86,8 @@ def test_the_context_file_follows_xdg_and_yak_config(tmp_path):
 
 def test_a_setting_beside_the_contexts_is_refused(tmp_path):
     (tmp_path / "c.toml").write_text('bootstrap_servers = "h:1"\n[keys]\nquit = "x"\n[contexts.x]\nport = 1\n')
-    with pytest.raises(UsageError, match=r'"bootstrap_servers" in .*c.toml is not a setting') as caught:
+    with raises_error(UsageError, "unknown-setting", match=r'"bootstrap_servers" in .*c.toml is not a setting'):
         load(YAK_CONFIG=str(tmp_path / "c.toml"))
-    assert caught.value.code == "unknown-setting"
 
 
 @pytest.mark.parametrize(
@@ -103,9 +102,8 @@ def test_a_setting_beside_the_contexts_is_refused(tmp_path):
 )
 def test_a_project_file_with_a_mistake_is_refused(tmp_path, text, slug):
     (tmp_path / "yak.toml").write_text(text)
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, slug):
         load().value("port")
-    assert caught.value.code == slug
 
 
 def test_config_show_says_where_each_value_came_from(yak, golden, monkeypatch):

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from tests.errors import raises_error
 from yak.client import delegation_tokens as client
 from yak.client.delegation_tokens import TokenInfo
 from yak.client.login import current_login, use_login
@@ -126,16 +127,14 @@ def test_context_logs_in_by_a_token_file(yak, tmp_path):
 def test_token_of_a_context_is_not_sent_to_brokers_that_a_folder_names(yak, tmp_path):
     flags = add_context(yak, tmp_path, "--set", f"{ENDPOINT}=file:///t", "--set", "security_protocol=SASL_SSL")
     (tmp_path / "yak.toml").write_text('bootstrap_servers = "evil.example:1"\n')
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "login-settings"):
         _ = Globals.resolve(flags).bootstrap_servers
-    assert caught.value.code == "login-settings"
 
 
 def test_secret_of_a_context_is_not_sent_to_an_endpoint_that_a_folder_names(yak, tmp_path, capfdbinary):
     login = ("--login", "me", "--password-file", str(tmp_path / "secret"))
     flags = add_context(yak, tmp_path, "--set", f"{ENDPOINT}=https://issuer/token", *login)
     (tmp_path / "yak.toml").write_text(f'{ENDPOINT} = "https://evil.example/token"\n')
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "login-settings"):
         _ = Globals.resolve(flags).bootstrap_servers
-    assert caught.value.code == "login-settings"
     assert b"evil.example" in capfdbinary.readouterr().err

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.errors import raises_error
 from yak.client.login import ClientLogin, current_login, login_of, use_login
 from yak.commands.options import Flags, Globals
 from yak.commands.users import read_password
@@ -39,9 +40,8 @@ def test_password_is_the_first_line_of_a_file_or_of_the_standard_input(tmp_path,
 
 @pytest.mark.parametrize("text", ["", "\n", "\nsecond line"])
 def test_empty_password_is_refused(tmp_path, text):
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "password"):
         read_password(write(tmp_path, text), "", "yak users add ann")
-    assert caught.value.code == "password"
 
 
 def test_two_typed_passwords_must_be_equal(monkeypatch):
@@ -107,17 +107,15 @@ def test_password_of_a_context_is_not_sent_to_brokers_that_a_folder_names(yak, t
     config = str(tmp_path / "config.toml")
     add_context(yak, tmp_path, config)
     (tmp_path / "yak.toml").write_text('bootstrap_servers = "evil.example:1"\n')
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "login-settings"):
         _ = Globals.resolve(Flags(config=config)).bootstrap_servers
-    assert caught.value.code == "login-settings"
 
 
 def test_login_without_a_user_or_a_password_is_refused():
     assert login_of("PLAINTEXT", "PLAIN", "ann", None) is None
     for user, password in ((None, "x"), ("ann", None)):
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "login-settings"):
             login_of("SASL_PLAINTEXT", "PLAIN", user, password)
-        assert caught.value.code == "login-settings"
 
 
 @pytest.mark.parametrize(("user", "password"), [(" ann", "x"), ("ann", "\tx")])

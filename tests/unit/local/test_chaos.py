@@ -8,11 +8,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
 from confluent_kafka import KafkaError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.errors import raises_error
 from yak.errors import UsageError
 from yak.ids import TopicPartition
 from yak.local.chaos import readers
@@ -79,12 +79,10 @@ def test_faults_are_chosen_by_name() -> None:
     assert parse_faults("none", own_processes=True) == ()
     assert names(()) == "none"
     assert names(parse_faults("all", own_processes=False)) == "clients"
-    with pytest.raises(UsageError) as unknown:
+    with raises_error(UsageError, "unknown-fault"):
         parse_faults("kill,earthquake", own_processes=True)
-    assert unknown.value.code == "unknown-fault"
-    with pytest.raises(UsageError) as impossible:
+    with raises_error(UsageError, "fault-needs-processes"):
         parse_faults("kill", own_processes=False)
-    assert impossible.value.code == "fault-needs-processes"
 
 
 def test_faults_depend_on_where_the_metadata_are() -> None:
@@ -95,9 +93,8 @@ def test_faults_depend_on_where_the_metadata_are() -> None:
     assert {"move", "redis-kill", "redis-pause"} < set(moved)
     assert "redis-empty" not in moved
     for metadata, fault in (("redis", "move"), ("raft", "move"), ("raft", "redis-kill"), ("both", "redis-empty")):
-        with pytest.raises(UsageError) as refused:
+        with raises_error(UsageError, "fault-needs-redis"):
             parse_faults(fault, own_processes=True, metadata=metadata)
-        assert refused.value.code == "fault-needs-redis"
 
 
 @given(st.integers(0, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 200))

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.errors import raises_error
 from tests.unit.local.local_clusters import watch
 from yak.errors import StartRefused, UsageError, WaitTimeout, YakError
 from yak.local import cluster_start
@@ -60,9 +61,8 @@ def test_up_twice_starts_nothing_the_second_time(cluster: LocalCluster) -> None:
 def test_other_settings_for_a_running_cluster_are_refused(cluster: LocalCluster) -> None:
     cluster.up(UpSettings(port=0))
     for settings in (UpSettings(port=1), UpSettings(configs=("a=b",)), UpSettings(redis_url="redis://h:1/0")):
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "cluster-running"):
             cluster.up(settings)
-        assert caught.value.code == "cluster-running"
 
 
 def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster: LocalCluster) -> None:
@@ -104,9 +104,8 @@ def test_a_broker_that_ends_leaves_no_redis_running_and_its_reason_is_raised(
     cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, how: str, slug: str
 ) -> None:
     monkeypatch.setenv("STAND_IN", how)
-    with pytest.raises(StartRefused) as caught:
+    with raises_error(StartRefused, slug) as caught:
         cluster.up(UpSettings(port=0))
-    assert caught.value.code == slug
     assert caught.value.why
     state = load(cluster.data_dir)
     assert state is not None
@@ -141,9 +140,8 @@ def test_taken_default_port_is_replaced_and_taken_requested_port_is_refused(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", taken)
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "port-in-use"):
             cluster.up(UpSettings(port=taken))
-        assert caught.value.code == "port-in-use"
         result = cluster.up(UpSettings())
     assert result.taken_ports == (taken,)
     assert result.status.bootstrap != f"127.0.0.1:{taken}"
@@ -168,9 +166,8 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     cluster = LocalCluster(str(tmp_path / "file"))
     LogFollower(cluster.log_paths())  # as `yak up` makes it before it starts the cluster
-    with pytest.raises(StartRefused) as caught:
+    with raises_error(StartRefused, "data-dir-not-writable"):
         cluster.up(UpSettings(port=0))
-    assert caught.value.code == "data-dir-not-writable"
     assert (tmp_path / "file").read_text() == "mine"
 
 
@@ -186,9 +183,8 @@ def test_external_redis_is_refused_for_a_cluster_with_its_own(cluster: LocalClus
     """It was ignored without a word. After a first start that failed there is nothing to keep."""
     cluster.up(UpSettings(port=0))
     cluster.down()
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "metadata-elsewhere") as caught:
         cluster.up(UpSettings(redis_url="redis://redis.example:6379/3"))
-    assert caught.value.code == "metadata-elsewhere"
     assert "its own Redis, not in redis://redis.example:6379/3" in caught.value.message
     state = load(cluster.data_dir)
     assert state is not None

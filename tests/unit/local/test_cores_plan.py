@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.errors import raises_error
 from yak.config.listeners import Listeners
 from yak.errors import StartRefused, UsageError
 from yak.limits import REQUEST_MEMORY_BYTES_MIN
@@ -31,9 +32,8 @@ def plan(cores: int = 2, **options: object) -> MachinePlan:
 
 
 def refusal(cores: int = 2, **options: object) -> UsageError:
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "bad-cores") as caught:
         plan(cores, **options)
-    assert caught.value.code == "bad-cores"
     assert caught.value.why
     return caught.value
 
@@ -46,9 +46,8 @@ def named(text: str, advertised: str = "") -> Listeners:
 
 @pytest.mark.parametrize("text", ["0", "-1", "65", "1.5", "two", "", "²", "9" * 5_000])
 def test_cores_that_are_no_number_of_brokers_are_refused(text: str) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "bad-cores"):
         parse_cores(text)
-    assert caught.value.code == "bad-cores"
 
 
 def test_cores_auto_is_the_number_of_cores_that_the_process_may_use() -> None:
@@ -153,9 +152,8 @@ def test_data_of_one_broker_is_refused_for_several_and_of_several_for_one(tmp_pa
     meta(tmp_path / "three" / "core-0")
     meta(tmp_path / "three" / "core-2")
     for folder, cores in (("one", 2), ("three", 1), ("three", 2)):
-        with pytest.raises(StartRefused) as caught:
+        with raises_error(StartRefused, "cores-data"):
             check_data([str(tmp_path / folder)], cores)
-        assert caught.value.code == "cores-data"
     for folder, cores in (("one", 1), ("three", 3), ("three", 4), ("none", 2)):
         check_data([str(tmp_path / folder)], cores)
 
@@ -223,9 +221,8 @@ def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(mo
     resolve_to_two(monkeypatch)
     with socket.create_server((TWO_ADDRESSES[1], 0)) as taken, ExitStack() as held:
         port = taken.getsockname()[1]
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "address-in-use"):
             hold_port(held, "two.example", port, False)
-        assert caught.value.code == "address-in-use"
         with socket.socket() as other:
             other.bind((TWO_ADDRESSES[0], port))
 
@@ -233,16 +230,13 @@ def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(mo
 def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other, ExitStack() as held:
         for is_shared in (False, True):
-            with pytest.raises(UsageError) as caught:
+            with raises_error(UsageError, "address-in-use"):
                 hold_port(held, "127.0.0.1", other.getsockname()[1], is_shared)
-            assert caught.value.code == "address-in-use"
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "bad-address"):
             hold_port(held, "203.0.113.7", 0, False)
-        assert caught.value.code == "bad-address"
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "no-such-host.invalid"])
 def test_host_whose_name_cannot_be_one_is_refused_as_a_bad_address(host: str) -> None:
-    with ExitStack() as held, pytest.raises(UsageError) as caught:
+    with ExitStack() as held, raises_error(UsageError, "bad-address"):
         hold_port(held, host, 0, False)
-    assert caught.value.code == "bad-address"

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-import pytest
-
+from tests.errors import raises_error
 from tests.unit.local.local_clusters import free_row, said_to
 from yak.errors import UsageError
 from yak.local import cluster_plan, layout, machines
@@ -82,9 +81,8 @@ def test_other_number_of_cores_is_refused_for_an_existing_cluster(tmp_path: Path
         said = said_to(cluster, 2)
         assert "broker.rack=machine:1" in said
         assert f"yak.bootstrap.listeners=PLAINTEXT://127.0.0.1:{port}" in said
-        with pytest.raises(UsageError) as caught:
+        with raises_error(UsageError, "cluster-cores"):
             cluster.up(UpSettings(cores=3))
-        assert caught.value.code == "cluster-cores"
         assert cluster.up(UpSettings(port=port)).started == ()
         cluster.down()
         again = cluster.up(UpSettings(brokers=2)).status
@@ -95,9 +93,8 @@ def test_other_number_of_cores_is_refused_for_an_existing_cluster(tmp_path: Path
 
 def test_listeners_by_config_and_cores_exclude_each_other() -> None:
     known = planned(port=0, brokers=1, configs=("listeners=PLAINTEXT://127.0.0.1:1",))
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "up-listeners"):
         machines.serve_configs(known, known.brokers[0])
-    assert caught.value.code == "up-listeners"
 
 
 def test_cluster_without_http_that_grows_stays_without_it_until_a_port_is_requested() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.errors import raises_error
 from yak.cluster.image_log import ImageLog
 from yak.errors import Unreachable, YakError
 from yak.local.failover import RecordWatch
@@ -67,9 +68,8 @@ def test_metadata_log_with_trimmed_records_is_reported_as_trimmed():
         def records(self):
             return iter(RECORDS[1:])
 
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "log-trimmed"):
         fold(Trimmed())
-    assert caught.value.code == "log-trimmed"
 
 
 def test_a_broken_chain_is_said_to_be_broken():
@@ -82,15 +82,13 @@ def test_a_broken_chain_is_said_to_be_broken():
         def records(self):
             return iter([RECORDS[0], RECORDS[2]])
 
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "log-broken"):
         fold(Broken())
-    assert caught.value.code == "log-broken"
 
 
 def test_unreadable_sources_are_named_without_passwords(tmp_path):
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "log-source"):
         list(CopySource(str(tmp_path / "none")).records())
-    assert caught.value.code == "log-source"
     source = RedisSource("redis://u:secret@127.0.0.1:1/0", timeout_s=0.2)
     with pytest.raises(YakError) as caught:
         list(source.records())
@@ -107,9 +105,8 @@ def test_unreadable_sources_are_named_without_passwords(tmp_path):
     ],
 )
 def test_store_that_does_not_answer_is_named_with_options_of_the_requesting_command(read, command):
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "log-source") as caught:
         read("redis://127.0.0.1:1/0")
-    assert caught.value.code == "log-source"
     assert len(caught.value.try_) == 2
     assert all(each.startswith(f"{command} --") for each in caught.value.try_)
 
@@ -136,9 +133,8 @@ def test_newest_copy_is_that_of_the_broker_with_the_last_record(copy, tmp_path):
     log.append(RECORDS[:2]).run(disk)
     found = newest_copy([str(tmp_path / "behind"), str(tmp_path), str(tmp_path / "lost")])
     assert found.directory == str(tmp_path)
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "log-source"):
         newest_copy([str(tmp_path / "lost")])
-    assert caught.value.code == "log-source"
 
 
 def test_watch_of_copies_has_the_records_since_it_began_whichever_broker_has_them(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import raises_error
 from tests.unit.local.local_clusters import said_to
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local import layout, quorum
@@ -57,9 +58,8 @@ def test_lost_secret_is_copied_from_a_broker_and_never_generated_again(cluster: 
     path = Path(layout.secret_path(cluster.data_dir))
     secret = path.read_text()
     path.unlink()
-    with pytest.raises(StartRefused) as caught:
+    with raises_error(StartRefused, "cluster-secret"):
         cluster.up(UpSettings())
-    assert caught.value.code == "cluster-secret"
     copy = Path(cluster.data_dir, "node-1", layout.METADATA_FOLDER, "cluster-secret")
     copy.parent.mkdir()
     copy.write_text(secret)
@@ -70,21 +70,18 @@ def test_lost_secret_is_copied_from_a_broker_and_never_generated_again(cluster: 
 def test_the_store_is_remembered_and_cannot_be_changed(cluster: LocalCluster) -> None:
     cluster.up(raft())
     cluster.down()
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "metadata-elsewhere"):
         cluster.up(UpSettings(metadata="redis"))
-    assert caught.value.code == "metadata-elsewhere"
     assert cluster.up(UpSettings(redis_url="redis://ignored:1/0")).status.metadata == "raft"
     cluster.discard()
     cluster.up(UpSettings(port=0))
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "metadata-elsewhere"):
         cluster.up(raft())
-    assert caught.value.code == "metadata-elsewhere"
 
 
 def test_an_unknown_store_is_refused(cluster: LocalCluster) -> None:
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "bad-metadata"):
         cluster.up(UpSettings(metadata="etcd"))
-    assert caught.value.code == "bad-metadata"
 
 
 def test_ports_stay_over_restarts_and_a_taken_one_is_an_error(cluster: LocalCluster) -> None:
@@ -92,13 +89,11 @@ def test_ports_stay_over_restarts_and_a_taken_one_is_an_error(cluster: LocalClus
     cluster.down()
     assert [broker.address for broker in cluster.up(UpSettings(port=0)).status.brokers] == before
     cluster.down()
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "quorum-port"):
         cluster.up(UpSettings(port=9999))
-    assert caught.value.code == "quorum-port"
     port = int(before[1].rpartition(":")[2])
-    with socket.create_server(("127.0.0.1", port)), pytest.raises(UsageError) as caught:
+    with socket.create_server(("127.0.0.1", port)), raises_error(UsageError, "quorum-port") as caught:
         cluster.up(UpSettings())
-    assert caught.value.code == "quorum-port"
     assert "node 2 cannot listen" in caught.value.message
     assert [broker.address for broker in cluster.up(UpSettings()).status.brokers] == before
 
@@ -135,9 +130,8 @@ def test_a_copy_of_the_directory_does_not_start_beside_the_original(cluster: Loc
     cluster.up(raft())
     copy = LocalCluster(str(tmp_path / "copy"))
     shutil.copytree(cluster.data_dir, copy.data_dir)
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "quorum-port"):
         copy.up(UpSettings())
-    assert caught.value.code == "quorum-port"
 
 
 def test_up_during_a_move_starts_brokers_with_both_stores(cluster: LocalCluster) -> None:
@@ -155,9 +149,8 @@ def test_up_during_a_move_starts_brokers_with_both_stores(cluster: LocalCluster)
 def test_cluster_with_a_metadata_quorum_has_no_redis_to_stop_or_start(cluster: LocalCluster) -> None:
     cluster.up(raft())
     for action in (cluster.stop_redis, cluster.start_redis):
-        with pytest.raises(YakError) as caught:
+        with raises_error(YakError, "redis-not-ours") as caught:
             action()
-        assert caught.value.code == "redis-not-ours"
         assert "quorum of its brokers" in caught.value.why
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import raises_error
 from yak.errors import StartRefused, UsageError, YakError
 from yak.local.processes import ProcessId, identify, is_running, kill
 from yak.local.state import load
@@ -159,9 +160,8 @@ def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "refuses")
-    with pytest.raises(StartRefused, match="cannot open it") as refused:
+    with raises_error(StartRefused, "data-dir-locked", match="cannot open it"):
         session.lend(ONE)
-    assert refused.value.code == "data-dir-locked"
     monkeypatch.setenv("STAND_IN", "well")
     cluster = session.lend(ONE)
     known = load(cluster.data_dir)
@@ -175,9 +175,8 @@ def test_store_that_does_not_start_is_reported_each_time(
 ) -> None:
     monkeypatch.setenv("YAK_REDIS_SERVER", program)
     for _ in range(2):
-        with pytest.raises(YakError) as refused:
+        with raises_error(YakError, code):
             session.lend(ONE)
-        assert refused.value.code == code
     monkeypatch.delenv("YAK_REDIS_SERVER")
     assert session.lend(ONE).brokers[0].state == "running"
 

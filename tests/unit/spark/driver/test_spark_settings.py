@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.errors import raises_error
 from yak.errors import UsageError
 from yak.spark.driver import executor_code, make
 from yak.spark.driver.master import addresses_of, check_answers
@@ -49,9 +50,8 @@ def test_a_master_is_taken(master: str) -> None:
     ],
 )
 def test_invalid_input_is_refused(wrong: dict[str, str]) -> None:
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "spark-options") as refused:
         SessionSettings(**wrong).check()  # type: ignore[arg-type]
-    assert refused.value.code == "spark-options"
     assert refused.value.try_
 
 
@@ -122,9 +122,8 @@ def test_executors_elsewhere_find_what_they_were_sent(
 
 def test_spark_itself_is_only_needed_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make, "find_spec", lambda name: None if name == "pyspark" else object())
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "spark-missing"):
         make.make_session(SessionSettings(master="local[1]"))
-    assert refused.value.code == "spark-missing"
 
 
 @pytest.mark.parametrize(
@@ -150,9 +149,8 @@ def test_master_without_a_listener_is_reported_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         check_answers(f"spark://127.0.0.1:1,127.0.0.1:{port}", timeout_s=2)
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "spark-master") as refused:
         check_answers(f"spark://127.0.0.1:{port}", timeout_s=2)
-    assert refused.value.code == "spark-master"
     assert f"127.0.0.1:{port}: connection refused" in refused.value.why
 
 
@@ -246,9 +244,8 @@ def test_program_is_submitted_with_the_package_and_its_options(tmp_path: Path, m
     ],
 )
 def test_a_submission_that_cannot_be_is_refused(wrong: Submission) -> None:
-    with pytest.raises(UsageError) as refused:
+    with raises_error(UsageError, "spark-options"):
         submit_command(wrong)
-    assert refused.value.code == "spark-options"
 
 
 def test_a_session_that_spark_stopped_itself_blames_the_master_that_did_not_answer() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.errors import raises_error
 from yak.client.record_csv import CSV_COLUMNS
 from yak.client.record_json import parse_record
 from yak.errors import YakError
@@ -81,9 +82,8 @@ def test_browser_export_has_the_content_of_the_exported_file(tmp_path):
 def test_export_does_not_overwrite_an_existing_file(tmp_path):
     path = tmp_path / "x.ndjson"
     path.write_text("mine")
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "export-exists"):
         export([[RECORD]], str(path), "ndjson", Progress())
-    assert caught.value.code == "export-exists"
     assert path.read_text() == "mine"
 
 
@@ -94,9 +94,8 @@ def test_a_file_that_comes_meanwhile_is_not_written_over_either(tmp_path):
         yield [RECORD]
         path.write_text("mine")
 
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "export-exists"):
         export(pieces(), str(path), "ndjson", Progress())
-    assert caught.value.code == "export-exists"
     assert [each.name for each in tmp_path.iterdir()] == ["x.ndjson"]
 
 
@@ -113,24 +112,21 @@ def test_export_is_written_to_a_file_system_without_hard_links(tmp_path, monkeyp
 
 
 def test_an_export_that_is_stopped_leaves_nothing(tmp_path):
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "export-cancelled"):
         export([[RECORD]], str(tmp_path / "x.csv"), "csv", Progress(), lambda: True)
-    assert caught.value.code == "export-cancelled"
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_to_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "export-failed"):
         export([[RECORD]], str(tmp_path / "file" / "x.csv"), "csv", Progress())
-    assert caught.value.code == "export-failed"
 
 
 @pytest.mark.parametrize("name", ["x" * 300 + ".csv", "x\0.csv"])
 def test_export_to_a_path_that_no_file_can_have_says_so(tmp_path, name):
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "export-failed"):
         export([[RECORD]], str(tmp_path / name), "csv", Progress())
-    assert caught.value.code == "export-failed"
 
 
 def test_tilde_in_an_export_path_means_the_home_directory(tmp_path, monkeypatch):

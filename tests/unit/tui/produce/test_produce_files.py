@@ -7,6 +7,7 @@ import os
 import pytest
 from confluent_kafka import KafkaError
 
+from tests.errors import raises_error
 from yak.client.checkpoint import Checkpoint
 from yak.client.errors import from_kafka, reason
 from yak.client.inputs import CsvMapping
@@ -43,9 +44,8 @@ def test_directories_come_first_then_csv_files_then_others(directory):
 
 
 def test_a_directory_that_cannot_be_listed_says_so(directory):
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "file"):
         list_directory(str(directory / "nothing"))
-    assert caught.value.code == "file"
     assert list_directory("/")[0].name != ".."
 
 
@@ -124,15 +124,12 @@ def test_csv_preview_of_an_unreadable_file_raises_the_reason(file, tmp_path):
     path = file("id,a\n")
     with pytest.raises(UsageError, match='column "z"'):
         preview_csv(path, CsvMapping(value="json:z"))
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "csv-empty"):
         preview_csv(file(""))
-    assert caught.value.code == "csv-empty"
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "file"):
         preview_csv(str(tmp_path / "none.csv"))
-    assert caught.value.code == "file"
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "bad-encoding"):
         preview_csv(path, encoding="klingon")
-    assert caught.value.code == "bad-encoding"
 
 
 pytest.importorskip("confluent_kafka")
@@ -225,9 +222,8 @@ def test_upload_to_a_topic_that_was_created_again_does_not_skip_the_rows_of_the_
     feed, sender = opened(path)
     settle(feed, sender, next(feed.messages(sender))[0])
     feed.close(sender, is_complete=False)
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "resume-mismatch"):
         opened(path, "second", skip=rows_settled(path, "orders"))
-    assert caught.value.code == "resume-mismatch"
     feed, sender = opened(path, "second")
     assert next(feed.messages(sender))[0] == 0
 
@@ -276,14 +272,11 @@ def test_another_file_of_that_name_is_sent_from_its_beginning(path):
 def test_a_checkpoint_that_cannot_be_read_or_written_says_so(path):
     with open(checkpoint_path(path, "orders"), "w") as file:
         json.dump([], file)
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "resume-unreadable"):
         rows_settled(path, "orders")
-    assert caught.value.code == "resume-unreadable"
     os.remove(checkpoint_path(path, "orders"))
     os.mkdir(checkpoint_path(path, "orders"))
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "file"):
         opened(path)
-    assert caught.value.code == "file"
-    with pytest.raises(YakError) as caught:
+    with raises_error(YakError, "file"):
         rows_settled(path + "x", "orders")
-    assert caught.value.code == "file"
