@@ -1,12 +1,12 @@
 """pytest-yak from its wheel, in a pytest of its own; Python on the sources stands in for the executable."""
 
-import importlib.util
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import psutil
 import pytest
+
+from tests.programs import load_program
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.exec_yak  # no Python that has imported YAK runs these tests
@@ -14,20 +14,10 @@ pytestmark = pytest.mark.exec_yak  # no Python that has imported YAK runs these 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def wheels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("yak_packaging_wheels", ROOT / "packaging" / "wheels.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.fixture
 def examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A folder where pytest finds pytest-yak's wheel, and a yak_broker_bin that names this Python."""
-    built = wheels()
+    built = load_program(ROOT / "packaging" / "wheels.py")
     wheel = built.pytest_wheel(built.project_version()).write(pytester.mkdir("wheel"))
     site = pytester.mkdir("site")
     (site / "yak_broker_bin.py").write_text(f"def find_yak_bin():\n    return {sys.executable!r}\n")

@@ -1,7 +1,6 @@
 """packaging/deb.py and packaging/systemd: what the Debian package lays out, and how the service is confined."""
 
 import configparser
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -9,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.programs import load_program
 
 ROOT = Path(__file__).resolve().parents[3]
 UNIT = ROOT / "packaging" / "systemd" / "yak@.service"
@@ -18,14 +19,9 @@ UNIT = ROOT / "packaging" / "systemd" / "yak@.service"
 def deb() -> ModuleType:
     sys.path.insert(0, str(ROOT / "packaging"))
     try:
-        spec = importlib.util.spec_from_file_location("yak_packaging_deb", ROOT / "packaging" / "deb.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        return load_program(ROOT / "packaging" / "deb.py")
     finally:
         sys.path.pop(0)
-    return module
 
 
 def unit() -> configparser.RawConfigParser:

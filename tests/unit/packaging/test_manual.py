@@ -1,6 +1,5 @@
 """packaging/manual.py: a man page for every command with every option, and completions that the shells can read."""
 
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -9,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from tests.programs import load_program
 from yak.commands import registry
 from yak.commands.tree import command_tree
 
@@ -17,12 +17,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def manual() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("yak_packaging_manual", ROOT / "packaging" / "manual.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program(ROOT / "packaging" / "manual.py")
 
 
 @pytest.fixture(scope="module")

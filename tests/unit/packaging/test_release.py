@@ -1,7 +1,6 @@
 """packaging/release.py: what keeps a wrong release from being made."""
 
 import datetime as dt
-import importlib.util
 import subprocess
 import tomllib
 from pathlib import Path
@@ -9,18 +8,15 @@ from types import ModuleType
 
 import pytest
 
+from tests.programs import load_program
+
 ROOT = Path(__file__).resolve().parents[3]
 TODAY = dt.date(2026, 1, 2)
 
 
 @pytest.fixture(scope="module")
 def release() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("yak_packaging_release", ROOT / "packaging" / "release.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_program(ROOT / "packaging" / "release.py")
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import ast
 import base64
 import hashlib
-import importlib.util
 import sys
 import zipfile
 from email.parser import Parser
@@ -12,18 +11,14 @@ from types import ModuleType
 
 import pytest
 
+from tests.programs import load_program
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture(scope="module")
 def wheels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("yak_packaging_wheels", ROOT / "packaging" / "wheels.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look themselves up
-    spec.loader.exec_module(module)
-    return module
+    return load_program(ROOT / "packaging" / "wheels.py")
 
 
 @pytest.fixture
