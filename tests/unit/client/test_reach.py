@@ -1,51 +1,20 @@
 """What answers at an address, told apart with real sockets on 127.0.0.1."""
 
-import socket
 import struct
 import threading
-from contextlib import contextmanager
 
 import pytest
 from kio.schema.describe_log_dirs.v1.response import DescribeLogDirsResponse
 from kio.serial import entity_reader
 
+from tests.errors import raises_error
+from tests.listeners import answering
 from yak.client import security
 from yak.client.log_dirs import sizes_in
 from yak.client.login import ClientLogin, log_in
 from yak.client.reach import of_each, probe, require_advertised, require_kafka, silent_brokers, split_address
 from yak.client.security import ClientSecurity
 from yak.errors import Unreachable
-
-
-@contextmanager
-def listener(answer):
-    """A server that answers every connection's first bytes with `answer(received)`; None: nothing, b"": closes."""
-    server = socket.create_server(("127.0.0.1", 0))
-    held = []
-
-    def serve():
-        while True:
-            try:
-                connection, _ = server.accept()
-            except OSError:
-                return
-            reply = answer(connection.recv(4096))
-            if reply is None:
-                held.append(connection)
-                continue
-            connection.sendall(reply)
-            connection.close()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join(5)
-        for connection in held:
-            connection.close()
 
 
 def kafka(request):
@@ -64,9 +33,8 @@ def kafka(request):
     ],
 )
 def test_server_that_is_not_kafka_is_named_in_the_error(answer, text):
-    with listener(answer) as address, pytest.raises(Unreachable) as caught:
+    with answering(answer) as address, raises_error(Unreachable, "wrong-protocol") as caught:
         require_kafka(address, budget_s=0.3)
-    assert caught.value.code == "wrong-protocol"
     assert text in caught.value.why
     assert caught.value.exit_code == 3
 
@@ -79,7 +47,7 @@ def tls():
 
 
 def test_failed_tls_handshake_does_not_say_that_the_broker_is_not_kafka(tls):
-    with listener(lambda _: b"\0" * 8) as address, pytest.raises(Unreachable) as caught:
+    with answering(lambda _: b"\0" * 8) as address, pytest.raises(Unreachable) as caught:
         require_kafka(address, budget_s=3)
     assert caught.value.message == f"TLS with {address} fails"
     assert caught.value.why == "it does not speak TLS, which security_protocol requires"
@@ -94,7 +62,7 @@ def test_login_at_a_tls_listener_without_sasl_names_the_protocol_with_tls(tls):
 
 
 def test_server_that_says_nothing_may_be_a_paused_broker():
-    with listener(lambda _: None) as address, pytest.raises(Unreachable) as caught:
+    with answering(lambda _: None) as address, pytest.raises(Unreachable) as caught:
         require_kafka(address, budget_s=0.3)
     assert caught.value.message == f"{address} does not answer as Kafka"
     assert "paused or hangs" in caught.value.why
@@ -102,15 +70,14 @@ def test_server_that_says_nothing_may_be_a_paused_broker():
 
 
 def test_a_broker_is_found_behind_addresses_that_are_dead():
-    with listener(kafka) as address:
+    with answering(kafka) as address:
         assert require_kafka(f"127.0.0.1:1,{address}", budget_s=1) == address
         assert probe(address, 1).outcome == "kafka"
 
 
 def test_a_closed_port_is_refused_within_the_budget():
-    with pytest.raises(Unreachable) as caught:
+    with raises_error(Unreachable, "unreachable") as caught:
         require_kafka("127.0.0.1:1", budget_s=0.2)
-    assert caught.value.code == "unreachable"
     assert caught.value.why.startswith("connection refused, 1 attempt in ")
 
 
@@ -119,7 +86,7 @@ def test_advertised_name_that_no_host_can_have_is_unresolved_and_no_bug():
 
 
 def test_an_advertised_address_that_is_not_reachable_is_named():
-    with listener(kafka) as address:
+    with answering(kafka) as address:
         require_advertised({1: address}, address)
         with pytest.raises(Unreachable) as caught:
             require_advertised({1: address, 2: "127.0.0.1:1"}, address)
@@ -130,7 +97,7 @@ def test_an_advertised_address_that_is_not_reachable_is_named():
 
 
 def test_broker_that_hangs_is_silent_and_no_wrong_address():
-    with listener(kafka) as address, listener(lambda _: None) as hangs:
+    with answering(kafka) as address, answering(lambda _: None) as hangs:
         assert list(silent_brokers({1: address, 2: hangs}, timeout_s=0.3)) == [2]
         with pytest.raises(Unreachable) as caught:
             require_advertised({1: address, 2: hangs}, address, timeout_s=0.3)
@@ -139,7 +106,7 @@ def test_broker_that_hangs_is_silent_and_no_wrong_address():
 
 
 def test_an_advertised_address_of_another_machine_is_not_started_here():
-    with listener(kafka) as address, pytest.raises(Unreachable) as caught:
+    with answering(kafka) as address, pytest.raises(Unreachable) as caught:
         require_advertised({2: "no-such-host.invalid:9092"}, address)
     assert caught.value.try_ == ("start node 2 with --advertised HOST:9092", f"yak doctor -b {address}")
 

@@ -4,7 +4,6 @@ import io
 import json
 import socket
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from tests.listeners import answering
 from yak.client.members import Member
 from yak.local.checks import bundle, machine, network, store
 from yak.local.checks.finding import Finding
@@ -23,27 +23,8 @@ from yak.view.partition_replicas import PartitionReplicas
 @pytest.fixture
 def web_server() -> Iterator[str]:
     """Answers anything as a web server would."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.settimeout(10)
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.settimeout(1)
-                    try:
-                        if connection.recv(100):
-                            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-                    except OSError:
-                        continue
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
-        listener.shutdown(socket.SHUT_RDWR)
+    with answering(lambda _: b"HTTP/1.1 400 Bad Request\r\n\r\n") as address:
+        yield address
 
 
 def states(findings: list[Finding]) -> dict[str, str]:
@@ -110,13 +91,7 @@ def test_brokers_that_are_down_or_without_metadata_store_fail(
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "state"),
-    [
-        (1, (1, 2, 3), "ok"),
-        (1, (1, 2), "warn"),
-        (1, (1,), "FAIL"),
-        (-1, (), "FAIL"),
-    ],
+    ("leader", "isr", "state"), [(1, (1, 2, 3), "ok"), (1, (1, 2), "warn"), (1, (1,), "FAIL"), (-1, (), "FAIL")]
 )
 def test_doctor_replicas_follow_the_state_of_partitions(leader: int, isr: tuple[int, ...], state: str) -> None:
     partition = PartitionReplicas("t", 0, leader, 0, 0, (1, 2, 3), isr, 0, {}, min_isr=2)

@@ -1,13 +1,13 @@
 """Our own Redis server: found, started on its data, stopped, and told from another program on its port."""
 
 import os
-import socket
-import threading
 from pathlib import Path
 
 import pytest
 import redis
 
+from tests.errors import raises_error
+from tests.listeners import answering
 from yak.errors import StartRefused, UsageError
 from yak.local import ports, redis_child
 from yak.local.processes import is_running, kill
@@ -45,29 +45,16 @@ def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path: Path
     folder, log = tmp_path / "redis", tmp_path / "redis.log"
     (folder / "appendonlydir").mkdir(parents=True)
     (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
-    with pytest.raises(StartRefused) as caught:
+    with raises_error(StartRefused, "redis-ended") as caught:
         redis_child.start(str(folder), ports.find_free("127.0.0.1"), str(log))
-    assert caught.value.code == "redis-ended"
     assert caught.value.why
 
 
 def test_another_program_on_the_port_is_not_taken_for_ours(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def pretend() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:
-                    return
-                with connection:
-                    while connection.recv(100):
-                        connection.sendall(b"+PONG\r\n")
-
-        threading.Thread(target=pretend, daemon=True).start()
+    with answering(lambda _: b"+PONG\r\n") as address:
+        port = int(address.rpartition(":")[2])
         with pytest.raises(StartRefused):
-            redis_child.start(str(tmp_path / "redis"), listener.getsockname()[1], str(tmp_path / "redis.log"))
-        listener.shutdown(socket.SHUT_RDWR)
+            redis_child.start(str(tmp_path / "redis"), port, str(tmp_path / "redis.log"))
 
 
 def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
@@ -80,9 +67,8 @@ def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
     monkeypatch.setenv("YAK_REDIS_SERVER", str(named))
     assert redis_child.find_server() == str(named)
     monkeypatch.setenv("YAK_REDIS_SERVER", "/missing")
-    with pytest.raises(UsageError) as caught:
+    with raises_error(UsageError, "no-redis-server"):
         redis_child.find_server()
-    assert caught.value.code == "no-redis-server"
     monkeypatch.delenv("YAK_REDIS_SERVER")
     assert redis_child.find_server().endswith("valkey-server")
     monkeypatch.setattr(redis_child, "_carried_server", lambda: None)
