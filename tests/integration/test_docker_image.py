@@ -212,18 +212,8 @@ def test_arguments_and_a_mounted_file_set_configs_below_the_variables(containers
     containers.start("mounted", variables, *command)
     containers.wait("mounted", WAIT_STRATEGIES[0])
     yak = [
-        sys.executable,
-        "-P",
-        "-m",
-        "yak.commands",
-        "brokers",
-        "config",
-        "1",
-        "-b",
-        f"localhost:{port}",
-        "-o",
-        "json",
-    ]
+        sys.executable, "-P", "-m", "yak.commands", "brokers", "config", "1", "-b", f"localhost:{port}", "-o", "json",
+    ]  # fmt: skip
     shown = json.loads(subprocess.run(yak, check=True, capture_output=True, text=True).stdout)
     configs = {each["name"]: each["value"] for each in shown}
     assert (configs["num.partitions"], configs["log.retention.ms"]) == ("6", "1000")

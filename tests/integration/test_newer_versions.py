@@ -63,13 +63,7 @@ FILES: list[tuple[str, Edit, str, str, str]] = [
         )
     ),
     (".kafka_cleanshutdown", with_json("version", 3), "data-dir-version", "version 3", "than 0"),
-    (
-        "kept-0/partition.metadata",
-        with_line(0, "version: 0", "version: 4"),
-        "data-dir-version",
-        "version 4",
-        "than 0",
-    ),
+    ("kept-0/partition.metadata", with_line(0, "version: 0", "version: 4"), "data-dir-version", "version 4", "than 0"),
     (
         "__yak_metadata/*.log",
         with_metadata_record,

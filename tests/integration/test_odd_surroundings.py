@@ -181,17 +181,8 @@ def test_a_reader_that_goes_away_does_not_stop_a_broker(marked: Marked) -> None:
     read, write = os.pipe()
     ready = marked.folder / "ready"
     words = (
-        "serve",
-        "--metadata",
-        "raft",
-        "--port",
-        "0",
-        "--no-http",
-        "--log-level",
-        "debug",
-        "--ready-file",
-        str(ready),
-    )
+        "serve", "--metadata", "raft", "--port", "0", "--no-http", "--log-level", "debug", "--ready-file", str(ready),
+    )  # fmt: skip
     child = marked.start(*words, stdout=write, stderr=write)
     os.close(write)
     assert os.read(read, 1)

@@ -163,17 +163,9 @@ def test_commands_log_in_by_a_token_of_an_endpoint(broker, issuer):
     yak(broker, "topics", "create", "oauth-cli", user="me", password="client-secret", **at)
     yak(broker, "produce", "oauth-cli", "-m", "hello", user="me", password="client-secret", **at)
     ran = yak(
-        broker,
-        "consume",
-        "oauth-cli",
-        "--from-beginning",
-        "--exit",
-        "-o",
-        "json",
-        user="me",
-        password="client-secret",
-        **at,
-    )
+        broker, "consume", "oauth-cli", "--from-beginning", "--exit", "-o", "json", user="me",
+        password="client-secret", **at,
+    )  # fmt: skip
     assert "hello" in ran.stdout
     yak(broker, "isr", user="me", password="client-secret", **at)
     refused = yak(broker, "topics", "list", user="me", password="wrong-secret", check=False, **at)

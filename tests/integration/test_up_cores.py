@@ -26,13 +26,8 @@ def test_up_with_cores_survives_the_death_of_a_machine(yak: Any) -> None:
     assert failed == []
     rows = yak.run("brokers", "list", "-b", bootstrap, "-o", "json").json
     assert {each["id"]: each["state"] for each in rows} == {
-        1: "ACTIVE",
-        2: "ACTIVE",
-        3: "FENCED",
-        4: "FENCED",
-        5: "ACTIVE",
-        6: "ACTIVE",
-    }
+        1: "ACTIVE", 2: "ACTIVE", 3: "FENCED", 4: "FENCED", 5: "ACTIVE", 6: "ACTIVE",
+    }  # fmt: skip
     folded = yak.run("brokers", "list", "-b", bootstrap).out
     assert "3,4" in folded
     assert yak.run("node", "restart", "3", "--machine").code == 0

@@ -23,15 +23,10 @@ from yak.local.cluster import LocalCluster, UpSettings
 PARTITIONS = 6
 OFFSETS = "__consumer_offsets"
 CONFIGS = (
-    "default.replication.factor=3",
-    "min.insync.replicas=2",
-    "group.consumer.heartbeat.interval.ms=300",
-    "group.consumer.session.timeout.ms=6000",
-    "group.initial.rebalance.delay.ms=100",
-    "group.min.session.timeout.ms=1",
-    "offsets.topic.num.partitions=5",
-    "replica.lag.time.max.ms=3000",
-)
+    "default.replication.factor=3", "min.insync.replicas=2", "group.consumer.heartbeat.interval.ms=300",
+    "group.consumer.session.timeout.ms=6000", "group.initial.rebalance.delay.ms=100",
+    "group.min.session.timeout.ms=1", "offsets.topic.num.partitions=5", "replica.lag.time.max.ms=3000",
+)  # fmt: skip
 
 
 class Cluster:

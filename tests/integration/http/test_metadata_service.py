@@ -11,31 +11,13 @@ from support.waiting import wait_until
 
 _ids = itertools.count(101)
 BROKER = {
-    "brokerId",
-    "brokerHost",
-    "brokerPort",
-    "securityProtocol",
-    "brokerStatus",
-    "state",
-    "rackId",
-    "epoch",
-    "internalUUID",
-    "guest",
-    "timestamp",
-}
+    "brokerId", "brokerHost", "brokerPort", "securityProtocol", "brokerStatus", "state", "rackId", "epoch",
+    "internalUUID", "guest", "timestamp",
+}  # fmt: skip
 PARTITION = {
-    "partitionId",
-    "topicUUID",
-    "topicName",
-    "replicas",
-    "ISR",
-    "addingReplicas",
-    "removingReplicas",
-    "leader",
-    "leaderEpoch",
-    "partitionEpoch",
-    "timestamp",
-}
+    "partitionId", "topicUUID", "topicName", "replicas", "ISR", "addingReplicas", "removingReplicas", "leader",
+    "leaderEpoch", "partitionEpoch", "timestamp",
+}  # fmt: skip
 
 
 @pytest.fixture

@@ -82,12 +82,7 @@ class Worker:
 
 @pytest.fixture
 def worker(
-    yak_cluster: Cluster,
-    tmp_path: Path,
-    java: list[str],
-    libs: Path,
-    wait_until: Wait,
-    request: pytest.FixtureRequest,
+    yak_cluster: Cluster, tmp_path: Path, java: list[str], libs: Path, wait_until: Wait, request: pytest.FixtureRequest
 ) -> Iterator[Worker]:
     """A running worker; an indirect parameter adds to its settings."""
     more = getattr(request, "param", "")

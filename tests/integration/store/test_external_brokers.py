@@ -219,15 +219,9 @@ async def test_recent_registry_snapshot_is_returned_without_a_call_to_the_store(
 
 def entry_of(broker):
     return {
-        "broker_epoch": broker.broker_epoch,
-        "boot_id": broker.boot_id,
-        "host": broker.host,
-        "port": broker.port,
-        "rack": broker.rack,
-        "security_protocol": broker.security_protocol,
-        "state": broker.state,
-        "changed_ms": 1,
-    }
+        "broker_epoch": broker.broker_epoch, "boot_id": broker.boot_id, "host": broker.host, "port": broker.port,
+        "rack": broker.rack, "security_protocol": broker.security_protocol, "state": broker.state, "changed_ms": 1,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("state", ["EXPORTED", "MOVED"])

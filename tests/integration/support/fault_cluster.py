@@ -147,10 +147,7 @@ class LogMark:
 
     def wait_for(self, event: str, **fields: object) -> str:
         """Wait for such a line, and give the first one."""
-        found = wait_until(
-            lambda: self.lines(event, **fields),
-            f"{self._node.name} logs {event} {fields or ''}",
-        )
+        found = wait_until(lambda: self.lines(event, **fields), f"{self._node.name} logs {event} {fields or ''}")
         return found[0]
 
 

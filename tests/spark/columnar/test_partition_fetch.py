@@ -224,10 +224,7 @@ def test_read_committed_returns_committed_records_only():
 
 
 def test_an_open_transaction_is_waited_for_until_the_time_is_over():
-    with (
-        ScriptedBroker(lambda _: fetched(stable=0, high_watermark=9)) as broker,
-        pytest.raises(NotReadable) as raised,
-    ):
+    with ScriptedBroker(lambda _: fetched(stable=0, high_watermark=9)) as broker, pytest.raises(NotReadable) as raised:
         offsets(broker, isolation=READ_COMMITTED, timeout_ms=100)
     assert "still open" in raised.value.why
 

@@ -62,8 +62,7 @@ FITTING = st.fixed_dictionaries(
     },
 )
 OBJECTS = st.one_of(
-    FITTING,
-    st.dictionaries(st.sampled_from(["i", "l", "d", "s", "b", "a", "o", "more"]), ANY_JSON, max_size=5),
+    FITTING, st.dictionaries(st.sampled_from(["i", "l", "d", "s", "b", "a", "o", "more"]), ANY_JSON, max_size=5)
 )
 TEXTS = st.one_of(
     OBJECTS.map(lambda each: json.dumps(each).encode()),

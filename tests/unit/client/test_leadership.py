@@ -74,11 +74,7 @@ def test_only_preferred_hands_back_and_leaves_the_rest():
     ("now", "moves", "reason"),
     [
         ((4, 2, 3), {}, "its replicas have changed: they are 4,2,3 now"),
-        (
-            (4, 1, 2, 3),
-            {TopicPartition("t", 0): Reassignment((4,), (1,))},
-            REASSIGNING,
-        ),
+        ((4, 1, 2, 3), {TopicPartition("t", 0): Reassignment((4,), (1,))}, REASSIGNING),
         ((1, 2, 3), {TopicPartition("t", 0): Reassignment((), (3,))}, REASSIGNING),
     ],
 )

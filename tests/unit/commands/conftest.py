@@ -28,13 +28,8 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         if name.startswith("YAK_") and name != "YAK_UPDATE_GOLDEN":
             monkeypatch.delenv(name)
     for name in (
-        "BROKER_ID",
-        "REDIS_HOST",
-        "REDIS_PORT",
-        "LEASE_TIME_SECONDS",
-        "RENEW_INTERVAL_SECONDS",
-        "FORCE_COLOR",
-    ):
+        "BROKER_ID", "REDIS_HOST", "REDIS_PORT", "LEASE_TIME_SECONDS", "RENEW_INTERVAL_SECONDS", "FORCE_COLOR",
+    ):  # fmt: skip
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")

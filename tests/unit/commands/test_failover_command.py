@@ -242,8 +242,7 @@ def test_failover_kill_requires_confirmation_and_an_unambiguous_broker(yak, worl
 
 
 @pytest.mark.parametrize(
-    "args",
-    [("--controller",), ("--controller", "--kill"), ("--from", "1", "--kill"), ("orders:0", "--kill")],
+    "args", [("--controller",), ("--controller", "--kill"), ("--from", "1", "--kill"), ("orders:0", "--kill")]
 )
 def test_a_single_broker_is_not_ended(yak, world, monkeypatch, args):
     done, local = world

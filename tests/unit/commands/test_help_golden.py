@@ -45,18 +45,9 @@ def test_every_command_shows_examples_that_begin_with_its_name(command, leaf):
 
 def test_groups_have_their_own_overview(yak, golden):
     for name in (
-        "topics",
-        "groups",
-        "transactions",
-        "brokers",
-        "node",
-        "metadata",
-        "quorum",
-        "context",
-        "demo",
-        "chaos",
+        "topics", "groups", "transactions", "brokers", "node", "metadata", "quorum", "context", "demo", "chaos",
         "spark",
-    ):
+    ):  # fmt: skip
         golden(f"help/{name}.txt", yak(name, "--help").out)
 
 

@@ -16,17 +16,10 @@ from yak.view.partition_replicas import PartitionReplicas
 
 def partition(number=0, **fields):
     given = {
-        "topic": "orders",
-        "partition": number,
-        "leader": 1,
-        "leader_epoch": 7,
-        "partition_epoch": None,
-        "replicas": (1, 2, 3),
-        "isr": (1, 2, 3),
-        "high_watermark": 1841,
-        "log_end_offsets": {1: 1841, 2: 1841, 3: 1841},
-        "min_isr": 2,
-    }
+        "topic": "orders", "partition": number, "leader": 1, "leader_epoch": 7, "partition_epoch": None,
+        "replicas": (1, 2, 3), "isr": (1, 2, 3), "high_watermark": 1841,
+        "log_end_offsets": {1: 1841, 2: 1841, 3: 1841}, "min_isr": 2,
+    }  # fmt: skip
     return PartitionReplicas(**(given | fields))
 
 

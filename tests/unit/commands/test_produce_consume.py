@@ -88,21 +88,9 @@ def test_produce_with_o_json_prints_delivery_statistics_as_one_document(yak, top
 
 def test_key_headers_timestamp_and_partition_arrive(yak, topic):
     yak(
-        "produce",
-        topic,
-        "-k",
-        "u1",
-        "-m",
-        "x",
-        "-H",
-        "source=web",
-        "-H",
-        "flag",
-        "-p",
-        "3",
-        "--timestamp",
+        "produce", topic, "-k", "u1", "-m", "x", "-H", "source=web", "-H", "flag", "-p", "3", "--timestamp",
         "1795176000",
-    )
+    )  # fmt: skip
     (record,) = records(yak, topic)
     assert (record["key"], record["partition"], record["timestamp"]) == ("u1", 3, "2026-11-20T12:00:00.000Z")
     assert record["headers"] == [{"key": "source", "value": "web"}, {"key": "flag", "value": None}]
@@ -742,13 +730,7 @@ def test_second_signal_does_not_leave_the_transaction_open(yak, topic, monkeypat
 
 
 @pytest.mark.parametrize(
-    "args",
-    [
-        ("--acks", "1"),
-        ("--repeat", "0"),
-        ("--transactional-id", ""),
-        ("-f", "x.txt", "--resume", "x.ck"),
-    ],
+    "args", [("--acks", "1"), ("--repeat", "0"), ("--transactional-id", ""), ("-f", "x.txt", "--resume", "x.ck")]
 )
 def test_options_that_a_transaction_cannot_have_are_refused(yak, topic, args):
     ran = yak("produce", topic, "--transactional", *args, *(() if "-f" in args else ("-m", "a")))

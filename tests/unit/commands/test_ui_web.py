@@ -91,13 +91,8 @@ def test_a_tab_of_a_demo_gets_its_cluster_before_the_screen(served, monkeypatch)
     monkeypatch.setattr(launch, "demo_cluster", cluster)
     run("--bootstrap-server=old:1", "--", "topics", demo=True)
     assert served == [
-        "ui",
-        "--bootstrap-server=old:1",
-        "--bootstrap-server=127.0.0.1:7",
-        "--data-dir=/demo",
-        "--",
-        "topics",
-    ]
+        "ui", "--bootstrap-server=old:1", "--bootstrap-server=127.0.0.1:7", "--data-dir=/demo", "--", "topics",
+    ]  # fmt: skip
 
 
 def test_a_demo_that_does_not_start_says_why_and_is_closed(monkeypatch):

@@ -21,17 +21,11 @@ def record(at_ms, kind, **payload):
 def elected(at_ms, *leaders):
     changes = [
         {
-            "topic_id": str(TOPIC),
-            "partition": number,
-            "isr": "2@5",
-            "elr": "",
-            "leader": leader,
-            "leader_epoch": 2,
-            "partition_epoch": 3,
-            "unclean": False,
+            "topic_id": str(TOPIC), "partition": number, "isr": "2@5", "elr": "", "leader": leader, "leader_epoch": 2,
+            "partition_epoch": 3, "unclean": False,
         }
         for number, leader in leaders
-    ]
+    ]  # fmt: skip
     return record(at_ms, "PartitionChange", changes=changes)
 
 

@@ -290,10 +290,7 @@ def test_a_reader_that_begins_after_the_last_commit_loses_what_is_between(steps)
 
 
 def test_a_partition_goes_to_the_first_that_read_it():
-    dead = (
-        Ownership("a", 0, 1.0, 0, first_offset=0, read_to=9),
-        Ownership("a", 1, 1.0, 4),
-    )
+    dead = (Ownership("a", 0, 1.0, 0, first_offset=0, read_to=9), Ownership("a", 1, 1.0, 4))
     later = (
         Ownership("b", 0, 5.0, 7),
         Ownership("c", 0, 6.0, 7, first_offset=7),

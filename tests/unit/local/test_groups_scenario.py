@@ -55,14 +55,9 @@ def test_json_has_counts_times_and_a_retained_cluster(result_of):
 
 def test_table_has_a_row_for_each_partition(result_of):
     assert result_of(GOOD).rows[0] == {
-        "partition": 0,
-        "readers": "2, 3",
-        "acknowledged": 447,
-        "read": 449,
-        "lost": 0,
-        "twice_committed": 0,
+        "partition": 0, "readers": "2, 3", "acknowledged": 447, "read": 449, "lost": 0, "twice_committed": 0,
         "twice_uncommitted": 3,
-    }
+    }  # fmt: skip
 
 
 def test_notes_have_the_counts_and_times_in_lines_that_fit(result_of):

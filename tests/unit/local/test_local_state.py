@@ -103,17 +103,11 @@ def test_the_status_keys_are_the_contract(tmp_path: Path) -> None:
         "ca_file": None,
         "brokers": [
             {
-                "node_id": 1,
-                "role": "leader",
-                "pid": os.getpid(),
-                "address": "127.0.0.1:9092",
-                "http_address": None,
-                "state": "running",
-                "epoch": None,
-                "machine": None,
+                "node_id": 1, "role": "leader", "pid": os.getpid(), "address": "127.0.0.1:9092", "http_address": None,
+                "state": "running", "epoch": None, "machine": None,
             }
         ],
-    }
+    }  # fmt: skip
 
 
 def test_a_broker_is_running_starting_stopped_or_dead(tmp_path: Path) -> None:

@@ -83,11 +83,7 @@ class HaltedCluster:
     ids=["gone", "still-there", "restarted-and-killed-by-a-user", "of-an-earlier-run"],
 )
 def test_broker_that_halts_before_the_first_check_is_restarted_once_its_process_ends(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    pids: list[int | None],
-    is_old: bool,
-    restarted: list[int],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pids: list[int | None], is_old: bool, restarted: list[int]
 ) -> None:
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     log = tmp_path / "node-1.log"

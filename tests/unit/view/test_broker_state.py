@@ -9,9 +9,7 @@ from yak.view.broker_state import SeenState
 
 
 @pytest.mark.parametrize("registered", SeenState)
-def test_active_broker_that_does_not_answer_is_silent_and_others_keep_their_state(
-    registered: SeenState,
-) -> None:
+def test_active_broker_that_does_not_answer_is_silent_and_others_keep_their_state(registered: SeenState) -> None:
     expected = SeenState.SILENT if registered is SeenState.ACTIVE else registered
     assert registered.seen(answers=False) is expected
     assert registered.seen(answers=True) is registered

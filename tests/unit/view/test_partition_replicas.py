@@ -7,17 +7,10 @@ from yak.view.partition_replicas import PartitionReplicas
 
 def partition(**fields):
     given = {
-        "topic": "orders",
-        "partition": 0,
-        "leader": 1,
-        "leader_epoch": 7,
-        "partition_epoch": 9,
-        "replicas": (1, 2, 3),
-        "isr": (1, 2, 3),
-        "high_watermark": 90,
-        "log_end_offsets": {1: 100, 2: 90, 3: None},
+        "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 7, "partition_epoch": 9,
+        "replicas": (1, 2, 3), "isr": (1, 2, 3), "high_watermark": 90, "log_end_offsets": {1: 100, 2: 90, 3: None},
         "min_isr": 2,
-    }
+    }  # fmt: skip
     return PartitionReplicas(**(given | fields))
 
 
@@ -47,17 +40,8 @@ def test_lag_is_counted_from_the_leaders_end_and_is_never_negative():
 
 def test_the_json_contract_has_these_keys_in_this_order():
     assert list(partition().as_json()) == [
-        "topic",
-        "partition",
-        "leader",
-        "leader_epoch",
-        "partition_epoch",
-        "replicas",
-        "isr",
-        "min_isr",
-        "state",
-        "high_watermark",
-        "log_end_offsets",
-    ]
+        "topic", "partition", "leader", "leader_epoch", "partition_epoch", "replicas", "isr", "min_isr", "state",
+        "high_watermark", "log_end_offsets",
+    ]  # fmt: skip
     assert partition(leader=-1).as_json()["leader"] is None
     assert partition().as_json()["log_end_offsets"] == {"1": 100, "2": 90, "3": None}

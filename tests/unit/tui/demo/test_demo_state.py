@@ -35,13 +35,7 @@ def test_demo_state_records_pauses() -> None:
     state = DemoState()
     for partition, start, end in ((0, 1000.0, 1100.0), (1, 2000.0, 2300.0), (0, 3000.0, 3050.0)):
         state.take(
-            {
-                "kind": "pause",
-                "time_ms": 1,
-                "partition": f"orders-{partition}",
-                "from_ms": start,
-                "until_ms": end,
-            }
+            {"kind": "pause", "time_ms": 1, "partition": f"orders-{partition}", "from_ms": start, "until_ms": end}
         )
     found = [(each.partition, each.length_ms) for each in state.pauses]
     assert found == [("orders-0", 100.0), ("orders-1", 300.0), ("orders-0", 50.0)]

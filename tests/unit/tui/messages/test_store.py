@@ -208,15 +208,9 @@ def test_stores_merged_are_in_the_order_in_which_records_came(owners, most):
 
 def test_packed_record_is_unpacked_unchanged_and_untracked_by_the_garbage_collector():
     said = {
-        "topic": "orders",
-        "partition": 1,
-        "offset": 2,
-        "timestamp": (1, 3),
-        "key": b"k",
-        "value": None,
-        "headers": [("a", b"1"), ("b", None)],
-        "leader_epoch": None,
-    }
+        "topic": "orders", "partition": 1, "offset": 2, "timestamp": (1, 3), "key": b"k", "value": None,
+        "headers": [("a", b"1"), ("b", None)], "leader_epoch": None,
+    }  # fmt: skip
     made = pack(Mock(**{f"{name}.return_value": value for name, value in said.items()}), 7)
     assert unpack(made) == BufferedRecord(
         "orders", 1, 2, 3, "CreateTime", b"k", None, [("a", b"1"), ("b", None)], None, 7

@@ -150,14 +150,8 @@ def test_partition_rows_have_lag_age_and_problem():
     unread = {TopicPartition("orders", 0): Unread(1_000, 5_000, 9_000)}
     rows = {row.key: row for row in partition_rows(SAID, unread, FMT, 9_800)}
     assert texts(rows["orders:0"])[1:] == [
-        "0",
-        FMT.number(1000),
-        FMT.number(2204),
-        FMT.number(1204),
-        "4.8 s",
-        "w-1",
-        "0",
-    ]
+        "0", FMT.number(1000), FMT.number(2204), FMT.number(1204), "4.8 s", "w-1", "0",
+    ]  # fmt: skip
     assert texts(rows["orders:1"])[4:7] == ["0", "0 s", "w-1"]
     assert texts(rows["orders:2"])[2:7] == ["–", "5", "–", "–", "– none"]
     assert "11 of them are deleted" in texts(rows["orders:3"])[6]
@@ -243,14 +237,8 @@ def test_the_form_becomes_a_target():
 def test_the_preview_shows_old_and_new_and_why_something_stays():
     rows = [[cell.text for cell in row.cells] for row in step_rows(STEPS, None, FMT)]
     assert rows[0] == [
-        "orders",
-        "0",
-        "400",
-        "→",
-        "0",
-        "-400",
-        "→ will be set: -100 is before the log, which starts at 0",
-    ]
+        "orders", "0", "400", "→", "0", "-400", "→ will be set: -100 is before the log, which starts at 0",
+    ]  # fmt: skip
     assert rows[1][2:] == ["5", "→", "5", "0", "– unchanged"]
     assert rows[2][2:] == ["–", "→", "–", "–", "▲ left alone: no"]
     assert all(len(row) == len(STEP_COLUMNS) for row in rows)

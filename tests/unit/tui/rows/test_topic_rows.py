@@ -131,13 +131,9 @@ def group(lag=9, topic="orders", members=(), name="audit", state="Stable"):
         ]
     )
     return {
-        "group": name,
-        "type": "classic",
-        "coordinator": 1,
-        "state": state,
-        "members": list(members),
+        "group": name, "type": "classic", "coordinator": 1, "state": state, "members": list(members),
         "partitions": partitions,
-    }
+    }  # fmt: skip
 
 
 def member(topics=None, assignment=()):

@@ -20,9 +20,7 @@ from yak.tui.source.base import Event
 from yak.tui.source.kafka import NO_ID, KafkaAnswers, Snapshot, http_addresses
 from yak.tui.source.live import LiveSource
 
-CLUSTER = {
-    "brokers": [{"node_id": 1, "http_address": "http://new:2", "host": "new", "port": 9, "state": "ACTIVE"}],
-}
+CLUSTER = {"brokers": [{"node_id": 1, "http_address": "http://new:2", "host": "new", "port": 9, "state": "ACTIVE"}]}
 
 
 async def streamed(text: str) -> AsyncIterator[bytes]:
@@ -308,10 +306,7 @@ def test_topic_over_kafka_has_no_configs_for_a_user_without_the_right_to_describ
     answers = KafkaAnswers("here:9")
     monkeypatch.setattr(answers, "_admin", Refusing)
     found = answers.ask("GET", "/topics/orders", {}, {})
-    assert found == {
-        "configs": None,
-        "partitions": [{"partition": 0, "log_start_offset": 3, "size_bytes": 10}],
-    }
+    assert found == {"configs": None, "partitions": [{"partition": 0, "log_start_offset": 3, "size_bytes": 10}]}
 
 
 def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:

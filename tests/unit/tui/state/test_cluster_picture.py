@@ -84,14 +84,9 @@ def test_an_isr_that_shrank_says_since_when():
 
 def test_a_dead_broker_is_fenced_until_it_registers_again():
     dead = {
-        "kind": "broker-dead",
-        "time_ms": 2_000,
-        "node_id": 1,
-        "message": "m",
-        "broker": 3,
-        "broker_epoch": 3,
+        "kind": "broker-dead", "time_ms": 2_000, "node_id": 1, "message": "m", "broker": 3, "broker_epoch": 3,
         "detected_ms": 20,
-    }
+    }  # fmt: skip
     made = picture(dead)
     assert not made.brokers[3].is_up
     again = {"time_ms": 3_000, "node_id": 1, "message": "m", "broker": 3, "broker_epoch": 9, "role": "follower", "rack": None, "host": "h",

@@ -23,15 +23,9 @@ def picture(*rows):
 
 def topic_event(kind, partitions=2, topic_id="a", **more):
     return {
-        "kind": kind,
-        "time_ms": 2_000,
-        "node_id": 1,
-        "message": "m",
-        "topic": "new",
-        "topic_id": topic_id,
-        "partitions": partitions,
-        **more,
-    }
+        "kind": kind, "time_ms": 2_000, "node_id": 1, "message": "m", "topic": "new", "topic_id": topic_id,
+        "partitions": partitions, **more,
+    }  # fmt: skip
 
 
 def names(made):
