@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from support.loads import read_messages
 from support.waiting import wait_until
 
 TOPIC = "prices"
-SETTINGS = {
-    "log_cleaner_backoff_ms": 100,
-    "log_segment_delete_delay_ms": 500,
-}
+SETTINGS = {"log_cleaner_backoff_ms": 100, "log_segment_delete_delay_ms": 500}
 KEYS = 40
 
 
@@ -36,23 +34,8 @@ def write(bootstrap: str, numbers: range) -> dict[bytes, bytes]:
 
 def read_all(bootstrap: str) -> list[tuple[int, bytes, bytes]]:
     """Every record from the beginning on, as (offset, key, value)."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
-    found = []
-    try:
-        consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
-        while True:
-            message = consumer.poll(20)
-            assert message is not None, "no record and no end within 20 s"
-            if message.error() is None:
-                found.append((message.offset(), message.key(), message.value()))
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return found
-            else:
-                raise KafkaException(message.error())
-    finally:
-        consumer.close()
+    found = read_messages(bootstrap, TOPIC, offset=OFFSET_BEGINNING)
+    return [(each.offset(), each.key(), each.value()) for each in found]
 
 
 def alter(admin: AdminClient, name: str, value: str) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from conftest import RedisDatabases
+from support.loads import read_all
+from support.local_clusters import write
 from support.waiting import wait_until
 
 from yak.local.cluster import LocalCluster
@@ -44,36 +45,13 @@ def redis_url(redis_databases: RedisDatabases) -> Iterator[str]:
         yield url
 
 
-def produce(bootstrap: str, value: bytes) -> None:
-    failed: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": 20_000})
-    producer.produce("orders", value, partition=0, on_delivery=lambda error, _: failed.append(error) if error else None)
-    assert producer.flush(20) == 0
-    assert not failed
-
-
-def values(bootstrap: str) -> list[bytes]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "enable.partition.eof": True})
-    try:
-        consumer.assign([TopicPartition("orders", 0, 0)])
-        found: list[bytes] = []
-        while (message := consumer.poll(20)) is not None:
-            if message.error() is None:
-                found.append(message.value())
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                return found
-        raise AssertionError(f"no end of the partition after {found}")
-    finally:
-        consumer.close()
-
-
 def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean_stop(bug, redis_url, tmp_path, yak):
     ready = tmp_path / "ready.json"
     words = ("serve", "--no-http", "--data-dir", str(tmp_path / "data"), "--redis-url", redis_url)
     broker = yak.start(*words, "--port", "0", "--ready-file", str(ready))
     wait_until(ready.exists, "the broker serves")
     bootstrap = json.loads(ready.read_text())["address"]
-    produce(bootstrap, b"acknowledged")
+    write(bootstrap, "orders", "acknowledged")
     bug.touch()
     _out, err = broker.communicate(timeout=30)
     assert broker.returncode == 6
@@ -83,7 +61,7 @@ def test_serve_with_a_bug_in_replicated_state_ends_with_exit_code_6_and_no_clean
     ready.unlink()
     again = yak.start(*words, "--port", bootstrap.rpartition(":")[2], "--ready-file", str(ready))
     wait_until(ready.exists, "the broker serves")
-    assert values(bootstrap) == [b"acknowledged"]
+    assert read_all(bootstrap, "orders") == [b"acknowledged"]
     again.send_signal(signal.SIGTERM)
     assert again.wait(30) == 0
 
@@ -98,10 +76,10 @@ def test_up_starts_a_broker_again_that_halted(bug, tmp_path, yak):
 
     assert up.stdout.readline().startswith("NODE"), up.stderr.read()  # from then on it watches the broker
     before = running()
-    produce(before.address, b"acknowledged")
+    write(before.address, "orders", "acknowledged")
     bug.touch()
     wait_until(lambda: running(other_than=before.pid), "the broker runs again")
-    assert values(before.address) == [b"acknowledged"]
+    assert read_all(before.address, "orders") == [b"acknowledged"]
     up.send_signal(signal.SIGINT)
     _out, err = up.communicate(timeout=60)
     assert up.returncode == 0

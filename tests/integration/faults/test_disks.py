@@ -21,10 +21,6 @@ STALL_SECONDS = 2.0
 DISK_BYTES = 24 << 20
 
 
-def values(cluster: FaultCluster, topic: str) -> list[object]:
-    return list(read_all(cluster.bootstrap, topic))
-
-
 # ------------------------------------------------------------------------------------------------------- full
 
 
@@ -178,4 +174,4 @@ def test_the_last_one_in_sync_that_lost_its_disk_leaves_the_partition_offline_an
     cluster.wait_leader(unique_topic, 1, 2, 3)
     cluster.wait_isr(unique_topic, 1, 2, 3)
     wait_written(cluster, unique_topic, b"after")
-    assert [value for value in values(cluster, unique_topic) if value != b"after"] == [b"of all"]
+    assert [value for value in read_all(cluster.bootstrap, unique_topic) if value != b"after"] == [b"of all"]

@@ -12,10 +12,6 @@ from support.waiting import wait_until
 from yak.cluster.records import BrokerState
 
 
-def values(cluster: FaultCluster, topic: str) -> list[object]:
-    return list(read_all(cluster.bootstrap, topic))
-
-
 @pytest.fixture
 def foreign_data(make_broker, redis_databases, tmp_path):
     """The data directory of a broker of another cluster, with a topic in it."""
@@ -71,7 +67,7 @@ def test_the_second_broker_with_a_node_id_is_refused_while_the_first_one_lives(c
     assert cluster.broker(3).broker_epoch == epoch
     assert cluster.broker(3).state is BrokerState.ACTIVE
     assert produce(cluster, 3, unique_topic, b"still here") is ErrorCode.none
-    assert values(cluster, unique_topic) == [b"still here"]
+    assert read_all(cluster.bootstrap, unique_topic) == [b"still here"]
 
 
 def test_a_broker_takes_over_the_node_id_of_one_that_is_dead_but_none_of_its_rights(cluster, unique_topic):
@@ -97,7 +93,7 @@ def test_a_broker_takes_over_the_node_id_of_one_that_is_dead_but_none_of_its_rig
         wait_written(cluster, unique_topic, b"three")
         # The first one comes back while the second lives: now it is the stranger, and its records are no news to anybody.
         assert first.refused_start().code == "node-id-in-use"
-        assert [value for value in values(cluster, unique_topic) if value != b"three"] == [b"one", b"two"]
+        assert [value for value in read_all(cluster.bootstrap, unique_topic) if value != b"three"] == [b"one", b"two"]
     finally:
         second.stop()
         cluster.nodes[3] = first

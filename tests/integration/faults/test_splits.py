@@ -4,7 +4,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -38,10 +37,6 @@ def never_acknowledged(cluster: FaultCluster, node_id: int, topic: str) -> Itera
     assert ErrorCode.none not in answers
 
 
-def values(cluster: FaultCluster, topic: str) -> list[Any]:
-    return read_all(cluster.bootstrap, topic)
-
-
 def test_leader_isolated_with_clients_acknowledges_nothing_and_the_others_continue(cluster, unique_topic):
     cluster.create(unique_topic, [1, 2, 3])
     for value in (b"one", b"two"):
@@ -61,7 +56,7 @@ def test_leader_isolated_with_clients_acknowledges_nothing_and_the_others_contin
     marks[1].wait_for("this-broker-fenced", node_id=1)
     marks[1].wait_for("log-truncated", partition=f"{unique_topic}-0")
     assert 0 not in cluster.isr_sizes_since(offset, unique_topic)
-    found = values(cluster, unique_topic)
+    found = read_all(cluster.bootstrap, unique_topic)
     assert [each for each in found if each != b"three"] == [b"one", b"two"]
     assert b"three" in found
 
@@ -80,7 +75,7 @@ def test_leader_alone_with_redis_refuses_writes_and_no_other_broker_leads(cluste
     cluster.heal()
     cluster.wait_isr(unique_topic, 1, 2, 3)
     assert produce(cluster, 1, unique_topic, b"two") is ErrorCode.none
-    found = values(cluster, unique_topic)
+    found = read_all(cluster.bootstrap, unique_topic)
     assert [each for each in found if each not in (b"lonely", b"refused")] == [b"one", b"two"]
 
 
@@ -96,7 +91,7 @@ def test_a_leader_and_a_follower_without_redis_acknowledge_nothing_that_the_thir
     cluster.wait_isr(unique_topic, 1, 2, 3)
     leader = cluster.partition(unique_topic).leader
     assert produce(cluster, leader, unique_topic, b"two") is ErrorCode.none
-    assert values(cluster, unique_topic) == [b"one", b"two"]
+    assert read_all(cluster.bootstrap, unique_topic) == [b"one", b"two"]
 
 
 @pytest.mark.parametrize("direction", ["to_target", "to_source"])

@@ -4,7 +4,7 @@ import threading
 import time
 from typing import Any, Self
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 
 class SteadyLoad:
@@ -121,7 +121,7 @@ class SteadyLoad:
         return report
 
 
-def read_all(
+def read_messages(
     bootstrap: str,
     topic: str,
     partition: int = 0,
@@ -129,34 +129,35 @@ def read_all(
     *,
     count_max: int | None = None,
     seconds: float = 30,
-) -> list[bytes | None]:
-    """Every value of a partition from an offset on; while somebody writes there is no end, so say how many."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
+) -> list[Message]:
+    """Every message of a partition from an offset on; while somebody writes there is no end, so say how many."""
+    settings = {"bootstrap.servers": bootstrap, "group.id": "reader", "log_level": 0}
+    consumer = Consumer(settings | {"enable.partition.eof": True, "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, partition, offset)])
-        values: list[bytes | None] = []
+        found: list[Message] = []
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is None:
                 continue
-            if message.error() is not None:
-                assert message.error().code() == -191, message.error()  # _PARTITION_EOF
-                return values
-            values.append(message.value())
-            if len(values) == count_max:
-                return values
-        raise AssertionError(f"no end of {topic}-{partition} in {seconds} s: {len(values)} read, {count_max} wanted")
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+            found.append(message)
+            if len(found) == count_max:
+                return found
+        raise AssertionError(f"no end of {topic}-{partition} in {seconds} s: {len(found)} read, {count_max} wanted")
     finally:
         consumer.close()
+
+
+def read_all(
+    bootstrap: str, topic: str, partition: int = 0, offset: int = 0, *, count_max: int | None = None
+) -> list[bytes | None]:
+    """The value of each of them."""
+    return [each.value() for each in read_messages(bootstrap, topic, partition, offset, count_max=count_max)]
 
 
 def check_complete(load: SteadyLoad, bootstrap: str, topic: str) -> None:
