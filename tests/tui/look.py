@@ -9,8 +9,9 @@ import asyncio
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "recorded"))
+sys.path += [str(Path(__file__).parent / "recorded"), str(Path(__file__).parents[2])]
 
+from driving import answered
 from pictures import recorded_app
 from records import open_recorded
 
@@ -30,11 +31,11 @@ async def draw(arguments: argparse.Namespace) -> str:
     )
     reader.open_feed = open_recorded(app.now_ms())  # type: ignore[assignment]
     async with app.run_test(size=(int(width), int(height))) as pilot:
-        await pilot.pause(1.0)
+        await answered(pilot)
         for key in arguments.keys:
             await pilot.press(key)
-            await pilot.pause(0.3)
-        await pilot.pause(0.7)
+            await answered(pilot)
+        await pilot.pause(0.7)  # for the threads that read records
         return app.export_screenshot()
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.messages import kafka_message
 from yak.errors import YakError
 from yak.ids import TopicPartition
 from yak.tui.messages.feeds import OpenedFeed
@@ -18,50 +19,21 @@ PARTITIONS = 3
 EACH = 40
 
 
-class RecordedMessage:
-    """A message of librdkafka's kind."""
-
-    def __init__(self, topic: str, partition: int, offset: int, time_ms: int) -> None:
-        self._place = (topic, partition, offset)
-        self._time_ms = time_ms
-
-    def topic(self) -> str:
-        """Of what topic."""
-        return self._place[0]
-
-    def partition(self) -> int:
-        """Of which partition."""
-        return self._place[1]
-
-    def offset(self) -> int:
-        """Where in it."""
-        return self._place[2]
-
-    def timestamp(self) -> tuple[int, int]:
-        """CreateTime."""
-        return (1, self._time_ms)
-
-    def key(self) -> bytes | None:
-        """Some have none."""
-        return None if self.offset() % 11 == 0 else b"u%d" % (self.offset() * 7 % 50)
-
-    def value(self) -> bytes | None:
-        """JSON; now and then bytes, or nothing."""
-        number = self.offset() * PARTITIONS + self.partition()
-        if number % 13 == 0:
-            return None
-        if number % 17 == 0:
-            return bytes([0, 0x1F, 0x8B, 8, number % 256])
-        lines = [{"sku": f"sku-{number % 9}", "count": number % 4 + 1}]
-        return json.dumps({"order": number, "total": number * 7 % 100, "currency": "EUR", "lines": lines}).encode()
-
-    def headers(self) -> list[tuple[str, bytes]] | None:
-        """Each third has one."""
-        return [("source", b"web")] if self.offset() % 3 == 0 else None
-
-    def leader_epoch(self) -> int:
-        """Of the second leader."""
-        return 2
+def recorded_message(topic: str, partition: int, offset: int, time_ms: int) -> Any:
+    """Some have no key. The value is JSON, now and then bytes, or nothing; each third has a header."""
+    number = offset * PARTITIONS + partition
+    lines = [{"sku": f"sku-{number % 9}", "count": number % 4 + 1}]
+    said = {"order": number, "total": number * 7 % 100, "currency": "EUR", "lines": lines}
+    value: bytes | None = json.dumps(said).encode()
+    if number % 13 == 0:
+        value = None
+    elif number % 17 == 0:
+        value = bytes([0, 0x1F, 0x8B, 8, number % 256])
+    return kafka_message(
+        topic, partition, offset, timestamp=(1, time_ms), leader_epoch=2, value=value,
+        key=None if offset % 11 == 0 else b"u%d" % (offset * 7 % 50),
+        headers=[("source", b"web")] if offset % 3 == 0 else None,
+    )  # fmt: skip
 
 
 class RecordedFeed:
@@ -71,7 +43,7 @@ class RecordedFeed:
     is_joining = False
     is_done = False
 
-    def __init__(self, messages: list[RecordedMessage]) -> None:
+    def __init__(self, messages: list[Any]) -> None:
         self._messages = messages
         self.partitions = tuple(dict.fromkeys(TopicPartition(each.topic(), each.partition()) for each in messages))
 
@@ -115,7 +87,7 @@ def open_recorded(now_ms: int, topics: tuple[str, ...] = ("orders", "payments"))
             for partition in choice.partitions or range(PARTITIONS):
                 for offset in range(1000, 1000 + EACH):
                     time_ms = now_ms - 60_000 + (offset - 1000) * 1500 + partition * 400
-                    messages.append(RecordedMessage(choice.topic, partition, offset, time_ms))
+                    messages.append(recorded_message(choice.topic, partition, offset, time_ms))
         messages.sort(key=lambda message: message.timestamp()[1])
         return OpenedFeed(RecordedFeed(messages), [], {})
 

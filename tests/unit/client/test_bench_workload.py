@@ -8,6 +8,7 @@ from confluent_kafka import OFFSET_INVALID, TopicPartition
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.messages import kafka_message
 from yak.client.bench.clients import shares_of
 from yak.client.bench.load import ClientResult, Load, Slice
 from yak.client.bench.result import Result, document
@@ -66,19 +67,9 @@ class Received:
     def __init__(self, values: list[bytes]) -> None:
         self._values = values
 
-    def consume(self, _records: int, _seconds: float) -> list["Received.Message"]:
+    def consume(self, _records: int, _seconds: float) -> list[object]:
         values, self._values = self._values, []
-        return [Received.Message(value) for value in values]
-
-    class Message:
-        def __init__(self, value: bytes) -> None:
-            self._value = value
-
-        def value(self) -> bytes:
-            return self._value
-
-        def error(self) -> None:
-            return None
+        return [kafka_message("t", 0, 0, value=value) for value in values]
 
 
 def test_a_consumer_counts_from_when_a_record_was_due_and_leaves_the_warm_up_out() -> None:

@@ -5,31 +5,13 @@ from typing import ClassVar
 import pytest
 from confluent_kafka import KafkaError
 
+from tests.messages import kafka_message
 from yak.client.consume import PartitionReader, Window, offsets_behind, tail_starts
 from yak.client.consumer import ConsumerHandle
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
 ZERO, ONE = TopicPartition("orders", 0), TopicPartition("orders", 1)
-
-
-class Message:
-    """A record, or an event when `error` is a code."""
-
-    def __init__(self, place, offset, error=None):
-        self.place, self._offset, self._error = place, offset, None if error is None else KafkaError(error)
-
-    def topic(self):
-        return self.place.topic
-
-    def partition(self):
-        return self.place.partition
-
-    def offset(self):
-        return self._offset
-
-    def error(self):
-        return self._error
 
 
 class LogConsumer:
@@ -52,12 +34,12 @@ class LogConsumer:
         for wire in wires:
             place = TopicPartition(wire.topic, wire.partition)
             offsets, end = self.logs[place]
-            self.queue += [Message(place, offset) for offset in offsets if offset >= wire.offset]
-            self.queue.append(Message(place, end, KafkaError._PARTITION_EOF))
+            self.queue += [kafka_message(*place, offset) for offset in offsets if offset >= wire.offset]
+            self.queue.append(kafka_message(*place, end, error=KafkaError._PARTITION_EOF))
 
     def incremental_unassign(self, wires):
         gone = {TopicPartition(each.topic, each.partition) for each in wires}
-        self.queue = [each for each in self.queue if each.place not in gone]
+        self.queue = [each for each in self.queue if (each.topic(), each.partition()) not in gone]
 
     def consume(self, limit, _wait_s):
         found, self.queue = self.queue[:limit], self.queue[limit:]
@@ -87,7 +69,7 @@ def test_batches_hold_what_is_in_the_windows_and_end_with_them():
     reader = PartitionReader("nowhere:1", {ZERO: Window(5, 8), ONE: Window(0, 12)})
     taken = []
     while not reader.is_done:
-        taken += [(each.place.partition, each.offset()) for each in reader.fetch(4, 0.0)]
+        taken += [(each.partition(), each.offset()) for each in reader.fetch(4, 0.0)]
     assert sorted(taken) == [(0, 5), (0, 6), (0, 7), (1, 3), (1, 9)]
 
 
@@ -113,7 +95,7 @@ def test_offsets_behind_without_a_fetch_is_unknown(monkeypatch):
 def test_a_partition_that_was_added_is_read_too_and_all_pause_together():
     reader = PartitionReader("nowhere:1", {ZERO: Window(19, None)})
     reader.add(ONE, Window(0, None))
-    assert sorted((each.place.partition, each.offset()) for each in reader.fetch(10, 0.0)) == [
+    assert sorted((each.partition(), each.offset()) for each in reader.fetch(10, 0.0)) == [
         (0, 19),
         (1, 3),
         (1, 9),
@@ -128,9 +110,9 @@ def test_a_partition_that_was_added_is_read_too_and_all_pause_together():
 @pytest.mark.parametrize("passing", [KafkaError._TRANSPORT, KafkaError._RESOLVE, KafkaError._TIMED_OUT])
 def test_permanent_error_is_raised_and_transient_errors_are_waited_out(passing):
     reader = PartitionReader("nowhere:1", {ZERO: Window(0, None)})
-    LogConsumer.made[-1].queue = [Message(ZERO, 0, passing), Message(ZERO, 0)]
+    LogConsumer.made[-1].queue = [kafka_message(*ZERO, 0, error=passing), kafka_message(*ZERO, 0)]
     assert len(reader.fetch(10, 0.0)) == 1
-    LogConsumer.made[-1].queue = [Message(ZERO, 0, KafkaError.UNKNOWN_TOPIC_OR_PART)]
+    LogConsumer.made[-1].queue = [kafka_message(*ZERO, 0, error=KafkaError.UNKNOWN_TOPIC_OR_PART)]
     with pytest.raises(YakError):
         reader.fetch(10, 0.0)
 

@@ -3,23 +3,10 @@
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from tests.messages import kafka_message
 from yak.client.errors import from_exception, from_kafka, was_written
 from yak.client.produce import FEW, Outgoing, RecordSender, open_producer, producer_settings
 from yak.errors import Unreachable, UsageError, YakError
-
-
-class Message:
-    def __init__(self, partition, offset):
-        self._where = (partition, offset)
-
-    def topic(self):
-        return "t"
-
-    def partition(self):
-        return self._where[0]
-
-    def offset(self):
-        return self._where[1]
 
 
 @pytest.fixture
@@ -29,7 +16,7 @@ def sender():
 
 def test_acknowledgements_are_counted_by_partition_and_the_first_few_stored(sender):
     for number in range(FEW + 5):
-        sender._delivered(number, None, Message(number % 2, number // 2))
+        sender._delivered(number, None, kafka_message("t", number % 2, number // 2))
     counts = sender.counts
     assert counts.acknowledged == FEW + 5
     assert len(counts.few) == FEW

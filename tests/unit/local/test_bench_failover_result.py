@@ -1,5 +1,6 @@
 """A failover's notes as pauses, a verdict and JSON, without a cluster."""
 
+from tests.messages import kafka_message
 from yak.client.bench.result import outcomes, parse_check
 from yak.local.bench.failover import (
     FailoverResult,
@@ -26,22 +27,6 @@ def notes(*partitions: list[tuple[int, int, float]]) -> Notes:
 def steady(begin: int, end: int, pause_s: float = 0.0, pause_at: int = 0) -> list[tuple[int, int, float]]:
     """A record every 10 ms, with one pause."""
     return [(at, at, at * 0.01 + (pause_s if at >= pause_at else 0.0)) for at in range(begin, end)]
-
-
-class FakeMessage:
-    """What a consumer gives."""
-
-    def __init__(self, partition: int, offset: int, value: bytes) -> None:
-        self._parts = (partition, offset, value)
-
-    def partition(self) -> int:
-        return self._parts[0]
-
-    def offset(self) -> int:
-        return self._parts[1]
-
-    def value(self) -> bytes:
-        return self._parts[2]
 
 
 def test_each_kill_knows_the_pauses_of_what_the_broker_led_and_of_the_rest() -> None:
@@ -86,10 +71,10 @@ def test_record_that_a_reader_saw_and_that_is_missing_counts_as_vanished() -> No
 
 def test_a_value_that_was_changed_is_not_ours_any_more() -> None:
     found = empty_notes(2)
-    note_record(found, FakeMessage(1, 5, STAMP.pack(1, 7) + bytes(20)))  # type: ignore[arg-type]
-    note_record(found, FakeMessage(1, 6, STAMP.pack(1, 8) + bytes(19) + b"x"))  # type: ignore[arg-type]
-    note_record(found, FakeMessage(1, 7, STAMP.pack(0, 9) + bytes(20)))  # type: ignore[arg-type]
-    note_record(found, FakeMessage(1, 8, b"short"))  # type: ignore[arg-type]
+    note_record(found, kafka_message("t", 1, 5, value=STAMP.pack(1, 7) + bytes(20)))
+    note_record(found, kafka_message("t", 1, 6, value=STAMP.pack(1, 8) + bytes(19) + b"x"))
+    note_record(found, kafka_message("t", 1, 7, value=STAMP.pack(0, 9) + bytes(20)))
+    note_record(found, kafka_message("t", 1, 8, value=b"short"))
     assert list(found.partitions[1].numbers) == [7, -1, -1, -1]
     assert list(found.partitions[1].offsets) == [5, 6, 7, 8]
 

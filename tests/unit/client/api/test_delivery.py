@@ -7,40 +7,27 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError
 
+from tests.messages import kafka_message
 from yak.client.api.failures import SendFailed
 from yak.client.api.message import Sent
 from yak.client.api.producer import Deliveries, Delivery, _serve
 
 
-class Report:
+def report(timestamp=(1, 1234)):
     """librdkafka's message in a delivery report."""
-
-    def __init__(self, offset=4, timestamp=(1, 1234)):
-        self._offset, self._timestamp = offset, timestamp
-
-    def topic(self):
-        return "orders"
-
-    def partition(self):
-        return 2
-
-    def offset(self):
-        return self._offset
-
-    def timestamp(self):
-        return self._timestamp
+    return kafka_message("orders", 2, 4, timestamp=timestamp)
 
 
 def settled(deliveries, error=None, message=None):
     delivery = Delivery()
-    deliveries.settle(delivery, "orders", KafkaError(error) if error is not None else None, message or Report())
+    deliveries.settle(delivery, "orders", KafkaError(error) if error is not None else None, message or report())
     return delivery
 
 
 def test_an_acknowledged_record_says_where_it_is():
     deliveries = Deliveries(has_offsets=True)
     assert settled(deliveries).result(0) == Sent("orders", 2, 4, 1234)
-    assert settled(deliveries, message=Report(timestamp=(0, 0))).result(0).timestamp_ms == -1
+    assert settled(deliveries, message=report(timestamp=(0, 0))).result(0).timestamp_ms == -1
     assert settled(Deliveries(has_offsets=False)).result(0).offset == -1
     assert deliveries.unseen_failure() is None
 
@@ -129,7 +116,7 @@ def test_callback_that_exits_does_not_end_the_thread_of_the_deliveries(monkeypat
     first.add_done_callback(lambda _: sys.exit(1))
     second.add_done_callback(lambda _: stop.set())
     reports = [first, second]
-    handle = SimpleNamespace(poll=lambda _wait_s: deliveries.settle(reports.pop(0), "orders", None, Report()))
+    handle = SimpleNamespace(poll=lambda _wait_s: deliveries.settle(reports.pop(0), "orders", None, report()))
     _serve(handle, deliveries, stop)
     assert second.result(0).offset == 4
     assert raised == [SystemExit]

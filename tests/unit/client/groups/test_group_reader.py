@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
+from tests.messages import kafka_message
 from yak.client.consume import Window
 from yak.client.groups import group_reader
 from yak.client.groups.group_reader import CommitEvery, GroupReader
@@ -15,39 +16,10 @@ EOF = KafkaError._PARTITION_EOF
 AT_THE_END = CommitEvery()
 
 
-class Message:
+def message(offset, partition=0, *, error=None, time=1000):
     """A record of `orders`, or an event when `error` is a code."""
-
-    def __init__(self, offset, partition=0, *, error=None, time=1000):
-        self._offset, self._partition, self._time = offset, partition, time
-        self._error = None if error is None else KafkaError(error)
-
-    def error(self):
-        return self._error
-
-    def topic(self):
-        return "orders"
-
-    def partition(self):
-        return self._partition
-
-    def offset(self):
-        return self._offset
-
-    def timestamp(self):
-        return (1, self._time)
-
-    def key(self):
-        return None
-
-    def value(self):
-        return str(self._offset).encode()
-
-    def headers(self):
-        return None
-
-    def leader_epoch(self):
-        return 0
+    value = str(offset).encode()
+    return kafka_message("orders", partition, offset, error=error, timestamp=(1, time), value=value)
 
 
 class FakeConsumer:
@@ -168,7 +140,7 @@ def fake(monkeypatch):
 
 
 def test_records_are_flushed_before_their_offsets_are_committed():
-    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(3)]], every=CommitEvery(records=2))
+    bench = Bench([assign(ZERO), [message(0), message(1), message(2)], [message(3)]], every=CommitEvery(records=2))
     bench.run()
     bench.reader.finish()
     events = bench.consumer.events
@@ -180,7 +152,7 @@ def test_records_are_flushed_before_their_offsets_are_committed():
 
 
 def test_record_counts_as_processed_when_the_next_one_is_requested():
-    bench = Bench([assign(ZERO), [Message(0), Message(1)]], every=CommitEvery(records=1))
+    bench = Bench([assign(ZERO), [message(0), message(1)]], every=CommitEvery(records=1))
     records = bench.reader.records()
     while next(records) is None:
         pass
@@ -190,14 +162,14 @@ def test_record_counts_as_processed_when_the_next_one_is_requested():
 
 
 def test_only_so_many_as_were_taken_are_committed_at_the_end():
-    bench = Bench([assign(ZERO), [Message(n) for n in range(9)], [Message(9)]])
+    bench = Bench([assign(ZERO), [message(n) for n in range(9)], [message(9)]])
     assert len(bench.run(most=3)) == 3
     bench.reader.finish()
     assert bench.commits == [{0: 3}]
 
 
 def test_record_not_finished_by_a_reader_that_stopped_early_is_not_committed():
-    bench = Bench([assign(ZERO), [Message(0)]])
+    bench = Bench([assign(ZERO), [message(0)]])
     bench.run()
     bench.reader.close()
     assert bench.commits == []
@@ -205,7 +177,7 @@ def test_record_not_finished_by_a_reader_that_stopped_early_is_not_committed():
 
 
 def test_without_commits_nothing_is_committed_whatever_happens():
-    bench = Bench([assign(ZERO), [Message(0)], revoke, assign(ZERO), [Message(0), Message(1)]], every=None)
+    bench = Bench([assign(ZERO), [message(0)], revoke, assign(ZERO), [message(0), message(1)]], every=None)
     assert bench.run() == [(0, 0), (0, 1)], "it goes on from where it was"
     bench.reader.finish()
     bench.reader.close()
@@ -231,15 +203,15 @@ def test_partitions_that_are_taken_away_are_committed_first_and_their_records_dr
     def revoke_and_assign_other(consumer):
         revoke(consumer)
         assign(ONE)(consumer)
-        consumer.script.insert(0, [Message(1), Message(0, 1)])
+        consumer.script.insert(0, [message(1), message(0, 1)])
 
-    bench = Bench([assign(ZERO), [Message(0)], revoke_and_assign_other, [Message(1, 1)]])
+    bench = Bench([assign(ZERO), [message(0)], revoke_and_assign_other, [message(1, 1)]])
     assert bench.run() == [(0, 0), (1, 0), (1, 1)]
     assert bench.commits == [{0: 1}]
 
 
 def test_a_record_that_comes_again_after_an_assignment_is_given_once():
-    bench = Bench([assign(ZERO), [Message(0), Message(1)], revoke, assign(ZERO), [Message(1), Message(2)]])
+    bench = Bench([assign(ZERO), [message(0), message(1)], revoke, assign(ZERO), [message(1), message(2)]])
     assert bench.run() == [(0, 0), (0, 1), (0, 2)]
 
 
@@ -247,14 +219,14 @@ def test_records_of_a_lost_assignment_are_not_committed_and_a_warning_is_given()
     def lose(consumer):
         consumer.on_lost(consumer, [Wire(*ZERO)])
 
-    bench = Bench([assign(ZERO), [Message(0)], lose, revoke])
+    bench = Bench([assign(ZERO), [message(0)], lose, revoke])
     bench.run()
     assert bench.commits == []
     assert "will be read again" in bench.warned[0]
 
 
 def test_gaps_at_the_end_are_committed_too():
-    bench = Bench([assign(ZERO), [Message(0), Message(5, error=EOF)], [Message(6)]], windows={ZERO: Window(0, 5)})
+    bench = Bench([assign(ZERO), [message(0), message(5, error=EOF)], [message(6)]], windows={ZERO: Window(0, 5)})
     assert bench.run() == [(0, 0)]
     bench.reader.finish()
     assert bench.commits[-1] == {0: 5}
@@ -262,9 +234,9 @@ def test_gaps_at_the_end_are_committed_too():
 
 
 def test_reading_ends_when_each_partition_is_at_its_stop():
-    endless = [[Message(n)] for n in range(3, 50)]
+    endless = [[message(n)] for n in range(3, 50)]
     bench = Bench(
-        [assign(ZERO, ONE), [Message(0), Message(1), Message(2)], [Message(0, 1)], *endless],
+        [assign(ZERO, ONE), [message(0), message(1), message(2)], [message(0, 1)], *endless],
         windows={ZERO: Window(0, 2), ONE: Window(0, 1)},
     )
     assert bench.run() == [(0, 0), (0, 1), (1, 0)]
@@ -272,27 +244,27 @@ def test_reading_ends_when_each_partition_is_at_its_stop():
 
 
 def test_a_member_that_is_given_nothing_ends_only_where_there_is_an_end():
-    assert Bench([assign(), [Message(0)]], windows={ZERO: Window(0, 2)}).run() == []
-    waiting = Bench([assign(), assign(ZERO), [Message(0)]])
+    assert Bench([assign(), [message(0)]], windows={ZERO: Window(0, 2)}).run() == []
+    waiting = Bench([assign(), assign(ZERO), [message(0)]])
     assert waiting.run() == [(0, 0)]
 
 
 def test_partition_that_others_read_to_the_stop_offset_is_not_read_again():
-    bench = Bench([assign(ZERO), [Message(0)]], windows={ZERO: Window(0, 2)}, stored={("orders", 0): 2})
+    bench = Bench([assign(ZERO), [message(0)]], windows={ZERO: Window(0, 2)}, stored={("orders", 0): 2})
     assert bench.run() == []
     assert bench.consumer.assigned == {}
 
 
 def test_a_record_after_the_time_to_stop_is_neither_read_nor_committed():
-    bench = Bench([assign(ZERO), [Message(0), Message(1, time=5000), Message(2)], [Message(3)]], until_ms=5000)
+    bench = Bench([assign(ZERO), [message(0), message(1, time=5000), message(2)], [message(3)]], until_ms=5000)
     assert bench.run() == [(0, 0)]
     bench.reader.finish()
     assert bench.commits == [{0: 1}]
 
 
 def test_end_of_the_log_behind_the_stop_commits_no_record_that_was_not_read():
-    timed = Bench([assign(ZERO), [Message(0), Message(1, time=5000), Message(2, error=EOF)], []], until_ms=5000)
-    compacted = Bench([assign(ZERO), [Message(0), Message(2), Message(3, error=EOF)], []], windows={ZERO: Window(0, 2)})
+    timed = Bench([assign(ZERO), [message(0), message(1, time=5000), message(2, error=EOF)], []], until_ms=5000)
+    compacted = Bench([assign(ZERO), [message(0), message(2), message(3, error=EOF)], []], windows={ZERO: Window(0, 2)})
     for bench, expected in ((timed, 1), (compacted, 2)):
         assert bench.run() == [(0, 0)]
         bench.reader.finish()
@@ -301,7 +273,7 @@ def test_end_of_the_log_behind_the_stop_commits_no_record_that_was_not_read():
 
 def test_records_of_a_topic_that_was_created_again_are_read_from_its_start():
     """librdkafka was reset to the start of a log that is shorter than what was read."""
-    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(0), Message(1)], [Message(2)]])
+    bench = Bench([assign(ZERO), [message(0), message(1), message(2)], [message(0), message(1)], [message(2)]])
     bench.consumer.marks = (0, 2)
     assert bench.run() == [(0, 0), (0, 1), (0, 2), (0, 0), (0, 1), (0, 2)]
     assert bench.warned == ["orders-0 ends at offset 2 now, before the next record of the group: reading from 0"]
@@ -310,7 +282,7 @@ def test_records_of_a_topic_that_was_created_again_are_read_from_its_start():
 
 
 def test_end_of_a_topic_that_was_created_again_is_committed_in_place_of_the_earlier_offset():
-    bench = Bench([assign(ZERO), [Message(0), Message(1), Message(2)], [Message(0, error=EOF)], []])
+    bench = Bench([assign(ZERO), [message(0), message(1), message(2)], [message(0, error=EOF)], []])
     bench.consumer.script[-1] = lambda _consumer: None
     bench.run()
     bench.reader.finish()
@@ -325,7 +297,7 @@ def test_stops_that_are_known_later_end_the_member_at_these_offsets():
         bench.reader.stop_at({ZERO: 1, ONE: 2})
 
     bench.consumer.script = [
-        assign(ZERO, ONE), [Message(0)], stop, [Message(0, 1), Message(1)], [Message(1, 1), Message(2, 1)],
+        assign(ZERO, ONE), [message(0)], stop, [message(0, 1), message(1)], [message(1, 1), message(2, 1)],
     ]  # fmt: skip
     assert bench.run() == [(0, 0), (1, 0), (1, 1)]
     bench.reader.finish()
@@ -333,12 +305,12 @@ def test_stops_that_are_known_later_end_the_member_at_these_offsets():
 
 
 def test_a_new_partition_is_read_from_its_beginning():
-    bench = Bench([assign(ONE), [Message(0, 1)]], windows={ZERO: Window(40, None)}, marks=(0, 1))
+    bench = Bench([assign(ONE), [message(0, 1)]], windows={ZERO: Window(40, None)}, marks=(0, 1))
     assert bench.run() == [(1, 0)]
 
 
 def test_a_commit_that_fails_for_now_is_tried_again_until_it_is_done():
-    bench = Bench([assign(ZERO), [Message(0)]], timeout_s=30.0)
+    bench = Bench([assign(ZERO), [message(0)]], timeout_s=30.0)
     bench.run()
     bench.consumer.commit_errors = [KafkaError.NOT_COORDINATOR, KafkaError._WAIT_COORD, None]
     bench.reader.finish()
@@ -346,7 +318,7 @@ def test_a_commit_that_fails_for_now_is_tried_again_until_it_is_done():
 
 
 def test_a_commit_that_never_succeeds_is_an_error_that_says_what_comes_again():
-    bench = Bench([assign(ZERO), [Message(0)]])
+    bench = Bench([assign(ZERO), [message(0)]])
     bench.run()
     bench.consumer.commit_errors = [KafkaError.NOT_COORDINATOR] * 1000
     with pytest.raises(YakError) as caught:
@@ -356,21 +328,21 @@ def test_a_commit_that_never_succeeds_is_an_error_that_says_what_comes_again():
 
 
 def test_a_commit_that_is_refused_for_good_ends_the_reading():
-    bench = Bench([assign(ZERO), [Message(0)], [Message(1)]], every=CommitEvery(records=1))
+    bench = Bench([assign(ZERO), [message(0)], [message(1)]], every=CommitEvery(records=1))
     bench.consumer.commit_errors = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
     with pytest.raises(YakError):
         bench.run()
 
 
 def test_commit_that_fails_while_partitions_are_revoked_is_reported():
-    bench = Bench([assign(ZERO), [Message(0)], revoke, [Message(1)]])
+    bench = Bench([assign(ZERO), [message(0)], revoke, [message(1)]])
     bench.consumer.commit_errors = [KafkaError.ILLEGAL_GENERATION]
     bench.run()
     assert "will be read again" in bench.warned[0]
 
 
 def test_an_error_inside_a_callback_comes_out_of_the_loop():
-    bench = Bench([assign(ZERO), [Message(0)]])
+    bench = Bench([assign(ZERO), [message(0)]])
 
     def broken(_started):
         raise BrokenPipeError
@@ -394,7 +366,7 @@ def test_an_error_inside_a_callback_comes_out_of_the_loop():
     ],
 )
 def test_only_errors_that_do_not_pass_end_the_reading(code, ends):
-    bench = Bench([assign(ZERO), [Message(-1, error=code)], [Message(0)]])
+    bench = Bench([assign(ZERO), [message(-1, error=code)], [message(0)]])
     if ends:
         with pytest.raises(YakError):
             bench.run()
@@ -434,7 +406,7 @@ def in_batches(monkeypatch):
 
 
 def test_a_batch_counts_as_done_and_is_committed_when_it_is_said(in_batches):
-    bench = Bench([assign(ZERO), [Message(0), Message(1, error=EOF), Message(1), Message(0)]], every=None)
+    bench = Bench([assign(ZERO), [message(0), message(1, error=EOF), message(1), message(0)]], every=None)
     assert bench.reader.fetch(10, 0) == []
     assert [each.offset() for each in bench.reader.fetch(10, 0)] == [0, 1]
     assert bench.commits == []
@@ -443,14 +415,14 @@ def test_a_batch_counts_as_done_and_is_committed_when_it_is_said(in_batches):
 
 
 def test_a_batch_has_nothing_of_a_partition_that_was_taken_away(in_batches):
-    bench = Bench([assign(ZERO), revoke, [Message(0)], assign(ONE), [Message(0), Message(0, 1)]], every=None)
+    bench = Bench([assign(ZERO), revoke, [message(0)], assign(ONE), [message(0), message(0, 1)]], every=None)
     batches = [bench.reader.fetch(10, 0) for _ in range(5)]
     assert [[each.partition() for each in batch] for batch in batches] == [[], [], [], [], [1]]
     assert bench.reader.assigned == (ONE,)
 
 
 def test_a_batch_ends_at_the_time_it_is_to_end_at(in_batches):
-    script = [assign(ZERO), [Message(0), Message(1, time=5000), Message(2, time=6000)]]
+    script = [assign(ZERO), [message(0), message(1, time=5000), message(2, time=6000)]]
     bench = Bench(script, every=None, until_ms=5000)
     bench.reader.fetch(10, 0)
     assert [each.offset() for each in bench.reader.fetch(10, 0)] == [0]
@@ -468,7 +440,7 @@ def test_paused_member_stays_paused_after_another_assignment(in_batches):
 
 
 def test_lag_of_a_group_reader_is_known_once_all_partitions_were_fetched(in_batches):
-    bench = Bench([assign(ZERO, ONE), [Message(0), Message(1)]], every=None)
+    bench = Bench([assign(ZERO, ONE), [message(0), message(1)]], every=None)
     assert bench.reader.behind() is None
     bench.reader.fetch(10, 0)
     bench.reader.fetch(10, 0)

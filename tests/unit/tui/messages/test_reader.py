@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from tests.messages import kafka_message
 from yak.client.offset_spec import START
 from yak.errors import Unreachable, UsageError, YakError
 from yak.ids import TopicPartition
@@ -19,35 +20,9 @@ TAIL = Subscription((Choice("orders"),))
 GROUP = Subscription((Choice("orders"),), group="audit")
 
 
-class Message:
-    """A record of librdkafka's kind."""
-
-    def __init__(self, offset, value=b"x"):
-        self._offset, self._value = offset, value
-
-    def topic(self):
-        return "orders"
-
-    def partition(self):
-        return 0
-
-    def offset(self):
-        return self._offset
-
-    def timestamp(self):
-        return (1, 1000 + self._offset)
-
-    def key(self):
-        return b"k%d" % (self._offset % 3)
-
-    def value(self):
-        return self._value
-
-    def headers(self):
-        return None
-
-    def leader_epoch(self):
-        return 0
+def message(offset, value=b"x"):
+    key = b"k%d" % (offset % 3)
+    return kafka_message("orders", 0, offset, timestamp=(1, 1000 + offset), key=key, value=value)
 
 
 class FakeFeed:
@@ -132,7 +107,7 @@ def offsets(reader):
 
 
 def backlog(count):
-    return [Message(offset, b'{"n":%d}' % offset) for offset in range(count)]
+    return [message(offset, b'{"n":%d}' % offset) for offset in range(count)]
 
 
 def test_reader_stops_at_a_full_buffer(made):
@@ -161,7 +136,7 @@ def test_a_pause_reads_nothing_and_loses_nothing(made):
     until(lambda: len(offsets(reader)) == 5)
     reader.pause()
     until(lambda: reader.status.phase == "paused")
-    feed.backlog += [Message(offset) for offset in range(5, 9)]
+    feed.backlog += [message(offset) for offset in range(5, 9)]
     time.sleep(0.05)
     assert len(offsets(reader)) == 5
     reader.pause(False)

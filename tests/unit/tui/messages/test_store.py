@@ -1,12 +1,12 @@
 """What is kept, in bounds, under changing filters: compared with a list that keeps everything."""
 
 import gc
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.messages import kafka_message
 from yak.tui.messages.store import BufferedRecord, MergedStore, Store, held_bytes, pack, unpack
 
 
@@ -207,14 +207,10 @@ def test_stores_merged_are_in_the_order_in_which_records_came(owners, most):
 
 
 def test_packed_record_is_unpacked_unchanged_and_untracked_by_the_garbage_collector():
-    said = {
-        "topic": "orders", "partition": 1, "offset": 2, "timestamp": (1, 3), "key": b"k", "value": None,
-        "headers": [("a", b"1"), ("b", None)], "leader_epoch": None,
-    }  # fmt: skip
-    made = pack(Mock(**{f"{name}.return_value": value for name, value in said.items()}), 7)
-    assert unpack(made) == BufferedRecord(
-        "orders", 1, 2, 3, "CreateTime", b"k", None, [("a", b"1"), ("b", None)], None, 7
-    )
+    headers = [("a", b"1"), ("b", None)]
+    said = kafka_message("orders", 1, 2, timestamp=(1, 3), key=b"k", headers=headers, leader_epoch=None)
+    made = pack(said, 7)
+    assert unpack(made) == BufferedRecord("orders", 1, 2, 3, "CreateTime", b"k", None, headers, None, 7)
     gc.collect()
     gc.collect()
     assert not gc.is_tracked(made)
