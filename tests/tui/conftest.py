@@ -11,6 +11,8 @@ from typing import Any
 
 import httpx
 import pytest
+import textual.app
+from textual._wait import wait_for_idle
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -63,7 +65,15 @@ async def _take_turns() -> None:
         await asyncio.sleep(0)
 
 
+async def _idle_for_turns(min_sleep: float = 0.0, max_sleep: float = 1) -> None:
+    """Between two keys too: else the second may come before what the first one opens."""
+    await _take_turns()
+    await wait_for_idle(min_sleep, max_sleep)
+    await _take_turns()
+
+
 Pilot.pause = _pause_for_turns
+textual.app.wait_for_idle = _idle_for_turns
 
 
 @pytest.hookimpl(tryfirst=True)

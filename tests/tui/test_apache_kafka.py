@@ -8,8 +8,8 @@ from pathlib import Path
 import driving
 import pytest
 from confluent_kafka import Consumer
-from driving import until
-from textual.widgets import Button, Input, TextArea
+from driving import fill_in, on_top, until
+from textual.widgets import Button, Input
 
 from yak.client.admin import Admin
 from yak.client.record_template import RecordTemplate, parse_template
@@ -94,7 +94,7 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         app.go("topics")
         await until(pilot, lambda: isinstance(app.screen, TopicsScreen) and app.screen.query("#topics"), "topics")
         await pilot.press("a")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "form of a topic")
+        await on_top(pilot, FormDialog)
         await pilot.press(*TOPIC, "ctrl+s")
         await until(pilot, lambda: TOPIC in picture.topics, "topic")
         records = RecordTemplate(parse_template("k"), parse_template('{"n": {{i}}}'), ())
@@ -111,10 +111,8 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         # configs
         screen = app.screen
         await pilot.press("E")
-        await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
-        app.screen.query_one("#field-retention-ms").value = "60000"
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
+        await fill_in(pilot, retention_ms="60000")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         await until(pilot, lambda: app.screen is screen, "topic again")
         # A broker of Kafka answers before it has replayed the change.
@@ -141,21 +139,19 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
         await until(pilot, lambda: isinstance(app.screen, GroupScreen) and app.screen.group.said, "group")
         await until(pilot, lambda: not app.screen.group.said["members"], "group without members")
         await pilot.press("r")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "choice of offsets")
+        await on_top(pilot, FormDialog)
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, ResetPreview), "plan")
+        await on_top(pilot, ResetPreview)
         button = app.screen.query_one("#yes", Button)
         await until(pilot, lambda: not button.disabled, "plan that can be done")
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
+        await on_top(pilot, GroupScreen)
         await until(pilot, lambda: app.screen.group.lag == 10, "all records unread again")
 
         # a record is sent from the Producer screen
         app.go("producer", TOPIC)
         await until(pilot, lambda: isinstance(app.screen, ProducerScreen) and app.screen.query("#form-topic"), "form")
-        app.screen.query_one("#form-topic", Input).value = TOPIC
-        app.screen.query_one("#form-value", TextArea).text = '{"from": "the screen"}'
-        await pilot.pause(0.4)  # the fields' debounce
+        await driving.typed(app, pilot, form_topic=TOPIC, form_value='{"from": "the screen"}')
         await pilot.press("ctrl+s")
         await until(
             pilot,
@@ -193,9 +189,9 @@ async def test_every_screen_that_kafka_can_fill_is_filled(kafka):
 
         # deletion, on the topic's screen, which is open still
         app.go("topics", TOPIC)
-        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic's screen")
+        await on_top(pilot, TopicScreen)
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press(*TOPIC, "enter")
         await until(pilot, lambda: TOPIC not in picture.topics, "deletion")
         assert TOPIC not in await asyncio.to_thread(lambda: Admin(kafka.bootstrap).metadata().topics)
@@ -214,14 +210,14 @@ async def test_users_and_quotas_are_listed_and_removed_and_acls_are_off(kafka):
         assert texts(app, "#quotas") == [["user=ann", "producer_byte_rate", "1 000 000 B/s"]]
         await until(pilot, lambda: "acls-off" in app.screen.query_one("#acls", Grid)._empty, "words")
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         app.screen.query_one("#typed", Input).value = "ann"
         await pilot.press("enter")
         await until(pilot, lambda: texts(app, "#users") == [], "removal of the user")
         app.go("security", "quotas")
         await until(pilot, lambda: app.focused is app.screen.query_one("#quotas", Grid), "focus")
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         await until(pilot, lambda: texts(app, "#quotas") == [], "removal of the quota")
     assert app._exception is None

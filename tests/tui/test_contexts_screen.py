@@ -2,42 +2,27 @@
 
 import asyncio
 import socket
-import threading
 from contextlib import asynccontextmanager
 
 import pytest
-from driving import on_recorded, until
+from driving import on_recorded, on_top, press, until
 from pictures import recorded_app, recorded_source
 from records import open_recorded
 from textual.widgets import Checkbox, Input, Select, Static
 
+from tests.listeners import answering
 from yak.client.contexts import add_context, read_contexts
 from yak.tui.screens.contexts import why_silent
 from yak.tui.screens.groups import GroupScreen
+from yak.tui.widgets.dialogs import FormDialog
 from yak.tui.widgets.grid import Grid
 
 
 @pytest.fixture
 def broker():
     """What answers ApiVersions as a Kafka broker does: a correlation id is all that is looked at."""
-    listener = socket.create_server(("127.0.0.1", 0))
-
-    def serve():
-        while True:
-            try:
-                connection, _ = listener.accept()
-            except OSError:
-                return
-            with connection:
-                connection.recv(512)
-                connection.sendall(b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x00")
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    yield f"127.0.0.1:{listener.getsockname()[1]}"
-    listener.shutdown(socket.SHUT_RDWR)
-    listener.close()
-    thread.join(5)
+    with answering(lambda _: b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x00") as address:
+        yield address
 
 
 @pytest.fixture
@@ -87,13 +72,13 @@ async def test_another_one_is_used_and_marked_in_the_header(config):
     async with on_contexts(config) as (app, pilot):
         accent = app.theme_variables["accent"]
         await pilot.press("colon", *"ctx", "space", *"prod", "enter")
-        await pilot.pause(0.6)
-        assert (app.context_name, app.is_production, app.current_mode) == ("prod", True, "dashboard")
+        await until(pilot, lambda: (app.context_name, app.current_mode) == ("prod", "dashboard"), "the other context")
+        assert app.is_production
         assert app.has_class("-production")
         assert app.source.title == "prod"
         assert app.get_css_variables()["accent"] != accent
         await pilot.press("colon", *"ctx", "space", *"nosuch", "enter")
-        await pilot.pause(0.4)
+        await until(pilot, lambda: app.notices, "the error")
         assert app.notices[-1][1].code == "unknown-context"
 
 
@@ -118,7 +103,7 @@ async def test_screens_begin_again_in_another_context_and_read_its_records(confi
         messages = app.screen
         await until(pilot, lambda: messages.grid_in_use().row_count > 0, "records")
         app.go("groups", "billing")
-        await until(pilot, lambda: isinstance(app.screen, GroupScreen), "a group")
+        await on_top(pilot, GroupScreen)
         app.use_context("prod")
         await until(pilot, lambda: messages.reader.status.phase == "closed", "the end of the reading")
         assert app.current_mode == "dashboard"
@@ -133,28 +118,23 @@ async def test_screens_begin_again_in_another_context_and_read_its_records(confi
 async def test_context_is_added_to_the_file_and_removed_again(config):
     async with on_contexts(config) as (app, pilot):
         await pilot.press("a")
-        await pilot.pause(0.3)
-        form = app.screen
+        form = await on_top(pilot, FormDialog)
         form.query_one("#field-name", Input).value = "new"
         form.query_one("#field-servers", Input).value = "a.example, b.example:1"
         form.query_one("#field-accent", Select).value = "blue"
         form.query_one("#field-token", Input).value = "hush"
         form.query_one("#field-production", Checkbox).value = True
-        await pilot.pause(0.2)
+        await pilot.pause()
         command = str(form.query_one("#form-command", Static).render())
         assert command.startswith("$ yak context add new -b a.example:9092,b.example:1 --set production=true")
         assert "hush" not in command
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "ctrl+s")
         assert read_contexts(config)["new"] == {
             "bootstrap_servers": "a.example:9092,b.example:1", "production": True, "accent": "blue", "http_token": "hush",
         }  # fmt: skip
         assert "new" in rows_of(app)
         app.screen.query_one("#contexts", Grid).move_to("new")
-        await pilot.press("X")
-        await pilot.pause(0.2)
-        await pilot.press("y")
-        await pilot.pause(0.4)
+        await press(pilot, "X", "y")
         assert "new" not in read_contexts(config)
         assert "new" not in rows_of(app)
 
@@ -163,8 +143,7 @@ async def test_public_contexts_screen_changes_no_config_file(config):
     before = read_contexts(config)
     async with on_contexts(config, is_readonly=True, is_public=True) as (app, pilot):
         for key in ("a", "X"):
-            await pilot.press(key)
-            await pilot.pause(0.2)
+            await press(pilot, key)
             assert app.screen is app.screen_below()
         assert read_contexts(config) == before
 
@@ -172,8 +151,7 @@ async def test_public_contexts_screen_changes_no_config_file(config):
 async def test_unwritable_config_file_shows_an_error(config, tmp_path):
     async with on_contexts(config) as (app, pilot):
         (tmp_path / "config.toml").write_text("= broken")
-        await pilot.press("X", "y")
-        await pilot.pause(0.4)
+        await press(pilot, "X", "y")
         assert app.notices[-1][1].code == "config-file"
         assert len(rows_of(app)) == 3
 

@@ -1,6 +1,5 @@
 """The demo's cluster and clients: they begin, they count, they survive a kill, and nothing of them is left, however it ends."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -112,9 +111,7 @@ async def test_failed_start_is_reported_as_by_yak_up(demo: DemoRun, folder: str,
     demo.start()
     app = YakApp(DemoSource(demo), UiSettings())
     async with app.run_test(size=(80, 24)) as pilot:
-        async with asyncio.timeout(30):
-            while demo.state.phase != "failed":
-                await pilot.pause(0.1)
+        await until(pilot, lambda: demo.state.phase == "failed", "the failure")
         banner = app.screen.query_one("#banner")
         await until(pilot, lambda: "/nowhere/redis-server cannot be run" in str(banner.render()), "the reason")
         assert banner.display
@@ -140,13 +137,10 @@ def test_demo_cluster_with_keep_can_be_stopped_by_yak_down(demo: DemoRun, folder
 async def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(demo: DemoRun):
     app = YakApp(DemoSource(demo), UiSettings(start="failover", fps=8.0))
     async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause(0.2)
-        assert "The demo begins" in str(app.screen.query_one("#banner").render())
+        await until(pilot, lambda: "The demo begins" in str(app.screen.query_one("#banner").render()), "the banner")
         assert not app.picture.is_loaded
         demo.start()
-        async with asyncio.timeout(30):
-            while not (app.picture.is_loaded and demo.state.counts.acknowledged):
-                await pilot.pause(0.1)
+        await until(pilot, lambda: app.picture.is_loaded and demo.state.counts.acknowledged, "the cluster")
         await until(pilot, lambda: not app.screen.query_one("#banner").display, "the banner to be gone")
         widget = app.screen.query_one("#delivery-lines")._lines
         assert widget[0][0].text.startswith("acked")

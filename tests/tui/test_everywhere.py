@@ -5,7 +5,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from driving import answered, drawn, on_recorded, until
+from driving import answered, drawn, on_recorded, on_top, press, until
 from pictures import recorded_app, recorded_source
 from textual import events
 from textual.widgets import Input, TextArea
@@ -115,8 +115,8 @@ def paste(app, text):
 async def test_a_pasted_command_opens_its_screen(name):
     async with on_recorded(start="failover" if name == "replication" else "topics") as (app, pilot):
         paste(app, f":{name}\r")
-        await until(pilot, lambda: app.current_mode == name, name)
-        await pilot.pause(0.3)
+        await until(pilot, lambda: app.current_mode == name and len(app.screen_stack) == 1, name)
+        await answered(pilot)
         assert app.current_mode == name
         assert len(app.screen_stack) == 1, app.screen
 
@@ -158,8 +158,8 @@ async def test_keys_behind_one_that_opens_a_form_are_for_its_first_field():
 async def test_a_pasted_filter_with_capitals_opens_no_question():
     async with on_recorded(start="failover") as (app, pilot):
         paste(app, "/KPAD")
-        await pilot.pause(0.5)
-        assert app.screen.query_one("#prompt-input", Input).value == "KPAD"
+        await on_top(pilot, Prompt)
+        await until(pilot, lambda: app.screen.query_one("#prompt-input", Input).value == "KPAD", "the filter")
         assert app.screen_below().current_filter() == "KPAD"
 
 
@@ -172,11 +172,11 @@ async def test_the_rail_shows_the_whole_address_of_a_cluster_without_a_name():
 async def test_a_checkbox_that_is_off_has_no_letter_in_it():
     async with on_recorded() as (app, pilot):
         app.push_screen(FormDialog("Choose", [Field("on", "It", "true", is_check=True)], command=lambda _: ""))
-        await pilot.pause(0.2)
-        box = app.screen.query_one("#field-on")
+        box = (await on_top(pilot, FormDialog)).query_one("#field-on")
+        await pilot.pause()
         text = box.render_line(0).text
         box.value = False
-        await pilot.pause(0.1)
+        await pilot.pause()
         assert ("X" in text, "X" in box.render_line(0).text) == (True, False)
 
 
@@ -194,7 +194,7 @@ async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
 
     async with on_recorded() as (app, pilot):
         paste(app, ":doctor\r")
-        await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
+        await on_top(pilot, TextDialog)
         report = str(app.screen.query_one("#text").render())
         assert report.strip() == f"yak doctor -b {app.source.bootstrap} --no-color"
 
@@ -206,7 +206,7 @@ async def test_doctor_has_the_login_of_the_context_in_use(monkeypatch):
 
     async with on_recorded(contexts=contexts, config_file="contexts.toml") as (app, pilot):
         paste(app, ":doctor\r")
-        await until(pilot, lambda: isinstance(app.screen, TextDialog), "its report")
+        await on_top(pilot, TextDialog)
         report = str(app.screen.query_one("#text").render())
         assert "--config contexts.toml --context local" in report
 
@@ -275,8 +275,7 @@ async def test_enter_refuses_a_wrong_expression_and_escape_restores_the_filter_b
 async def test_times_can_be_local_or_relative_and_columns_wide():
     async with on_recorded(start="activity") as (app, pilot):
         assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("Z")
-        await pilot.press("Z", "Z")
-        await pilot.pause(0.4)
+        await press(pilot, "Z", "Z")
         assert app.screen.query_one("#events", Grid).cursor_row.cells[0].text.endswith("ago")
         await pilot.press("w")
         assert app.fmt.is_wide
@@ -298,7 +297,7 @@ async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
         rows = app.screen.query_one("#brokers", Grid).row_count
         now_ms = app.now_ms()
         source.more.put_nowait({"kind": "lost", "why": "connection refused", "retry_ms": 2000, "time_ms": now_ms})
-        await pilot.pause(0.5)
+        await answered(pilot)
         banner = app.screen.query_one("#banner")
         assert banner.display
         assert "lost the cluster; again in 2 s. connection refused" in str(banner.render())
@@ -306,7 +305,7 @@ async def test_a_lost_cluster_shows_a_banner_keeps_the_picture_and_comes_back():
         assert (grid.row_count, grid.is_stale) == (rows, True)
         snapshot = next(each for each in source.events if each["kind"] == "snapshot")
         source.more.put_nowait({**snapshot, "time_ms": now_ms})
-        await pilot.pause(0.5)
+        await answered(pilot)
         assert not banner.display
         assert not grid.is_stale
 
@@ -315,8 +314,7 @@ async def test_too_small_a_window_says_so():
     async with on_recorded(size=(50, 12)) as (app, pilot):
         assert app.screen.query_one("#too-small").display
         await pilot.resize_terminal(80, 24)
-        await pilot.pause(0.3)
-        assert not app.screen.query_one("#too-small").display
+        await until(pilot, lambda: not app.screen.query_one("#too-small").display, "the screen")
 
 
 @pytest.mark.parametrize("entry", SCREENS, ids=lambda entry: entry.name)
@@ -324,10 +322,10 @@ async def test_the_key_bar_fits_and_ends_with_help(entry):
     async with on_recorded(start=entry.name) as (app, pilot):
         for size in ((80, 24), (100, 30), (140, 40)):
             await pilot.resize_terminal(*size)
-            await pilot.pause(0.2)
             bar = app.screen.query_one(KeyBar)
+            await until(pilot, lambda bar=bar, size=size: bar.size.width == size[0], "the new size")
+            await pilot.pause()
             cells = bar._left
-            assert bar.size.width == size[0]
             assert 1 <= len(cells) <= 8
             assert sum(len(cell.text) + 2 for cell in cells) <= size[0]
             assert all(" " in cell.text for cell in cells), "a key without a word"
@@ -352,22 +350,15 @@ async def test_pause_stops_drawing_and_receiving_continues():
         grid = app.screen.query_one("#events", Grid)
         rows = grid.row_count
         await pilot.press("space")
-        event = {
-            "kind": "topic-created",
-            "time_ms": app.now_ms(),
-            "node_id": 1,
-            "topic": "new",
-            "partitions": 1,
-            "replication_factor": 1,
-            "topic_id": "x",
-            "message": "topic new is made",
-        }
-        source.more.put_nowait(event)
-        await pilot.pause(0.6)
+        created = {"kind": "topic-created", "topic": "new", "topic_id": "x", "partitions": 1, "replication_factor": 1}
+        version = app.picture.version
+        source.more.put_nowait(created | {"time_ms": app.now_ms(), "node_id": 1, "message": "topic new is made"})
+        await until(pilot, lambda: app.picture.version > version, "the event")
+        app._tick()
+        await pilot.pause()
         assert grid.row_count == rows
         await pilot.press("space")
-        await pilot.pause(0.4)
-        assert grid.row_count == rows + 1
+        await until(pilot, lambda: grid.row_count == rows + 1, "the event on the screen")
 
 
 async def test_letters_jump_to_panels():
@@ -420,17 +411,12 @@ async def test_a_large_dashboard_has_topics_beside_the_activity():
         busiest.focus()
         busiest.move_to("orders")
         await pilot.press("enter")
-        await pilot.pause(0.3)
-        assert app.screen.crumbs() == ["topics", "orders"]
+        await until(pilot, lambda: app.screen.crumbs() == ["topics", "orders"], "the topic")
 
 
 async def test_the_role_of_a_broker_and_the_leader_of_a_partition_have_names_of_their_own():
     async with on_recorded(size=(140, 40)) as (app, pilot):
-        for name, what, has_role in (
-            ("dashboard", None, True),
-            ("failover", None, True),
-            ("topics", "orders", False),
-        ):
+        for name, what, has_role in (("dashboard", None, True), ("failover", None, True), ("topics", "orders", False)):
             app.go(name, what)
             title, other = ("  ROLE  ", "  REPLICA  ") if has_role else ("  REPLICA  ", "  ROLE  ")
             await until(pilot, lambda t=title, o=other: t in (text := drawn(app)) and o not in text, name)

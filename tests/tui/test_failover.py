@@ -5,7 +5,7 @@ import os
 from typing import Any
 
 import pytest
-from driving import on_recorded, until
+from driving import on_recorded, on_top, press, until
 from fake_control import FakeControl
 from pictures import recorded_source
 
@@ -25,11 +25,6 @@ def on_failover(control: FakeControl | None = None, size: tuple[int, int] = (100
 def lines_of(app: Any, name: str) -> str:
     lines = app.screen_below().query_one(name, Lines)._lines
     return "\n".join(" ".join(cell.text for cell in line) for line in lines)
-
-
-async def answer(app: Any, pilot: Any, key: str) -> None:
-    await pilot.press(key)
-    await pilot.pause(0.2)
 
 
 async def test_of_brokers_elsewhere_only_a_planned_failover_is_offered_and_it_says_why():
@@ -62,8 +57,7 @@ async def test_full_disk_of_this_machine_is_the_error_of_a_restart_and_the_app_g
     control.refuse = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/data/cluster.json")  # type: ignore[assignment]
 
     async with on_failover(control) as (app, pilot):
-        await answer(app, pilot, "T")
-        await answer(app, pilot, "y")
+        await press(pilot, "T", "y")
         assert app.notices[-1][1].why == "No space left on device"
         assert app.picture.activity.lines[-1].message.endswith("failed: the change failed")
 
@@ -74,9 +68,9 @@ async def test_planned_failover_that_is_refused_is_not_drawn_as_the_last_one():
 
     async with on_recorded(source=source, size=(100, 30), start="failover") as (app, pilot):
         before = lines_of(app, "#failover-lines")
-        await answer(app, pilot, "F")
+        await press(pilot, "F")
         assert isinstance(app.screen, FormDialog)
-        await answer(app, pilot, "ctrl+s")
+        await press(pilot, "ctrl+s")
         assert app.notices[-1][1].message == "refused"
         app.paint_now()
         assert lines_of(app, "#failover-lines") == before
@@ -86,15 +80,14 @@ async def test_kill_confirmation_names_broker_and_command():
     control = FakeControl()
 
     async with on_failover(control) as (app, pilot):
-        await answer(app, pilot, "K")
+        await press(pilot, "K")
         assert isinstance(app.screen, ConfirmDialog)
         assert app.screen._title == "Kill broker 1"
         assert app.screen._command == "yak node kill 1"
         assert "process 101" in app.screen._text
-        await answer(app, pilot, "n")
+        await press(pilot, "n")
         assert control.done == []
-        await answer(app, pilot, "K")
-        await answer(app, pilot, "y")
+        await press(pilot, "K", "y")
         assert control.done == ["kill 1"]
         assert app.picture.activity.lines[-1].message == "yak node kill 1"
         assert "kill -9 of broker 1" in lines_of(app, "#failover-lines")
@@ -108,9 +101,9 @@ async def test_action_keys_apply_to_the_broker_under_the_cursor(key, done, title
 
     async with on_failover(control) as (app, pilot):
         await pilot.press("j")
-        await answer(app, pilot, key)
+        await press(pilot, key)
         assert app.screen._title == title
-        await answer(app, pilot, "y")
+        await press(pilot, "y")
         assert control.done == [done]
 
 
@@ -118,17 +111,17 @@ async def test_healing_undoes_what_was_broken_and_repeating_breaks_it_again():
     control = FakeControl()
 
     async with on_failover(control) as (app, pilot):
-        await answer(app, pilot, "U")
+        await press(pilot, "U")
         assert isinstance(app.screen, FailoverScreen), "there is nothing to heal"
-        for key in ("P", "y"):
-            await answer(app, pilot, key)
-        await pilot.pause(0.8)
-        for key in ("U", "y"):
-            await answer(app, pilot, key)
+        await press(pilot, "P", "y")
+        await until(pilot, lambda: app.screen.processes.brokers[1].state == "paused", "the paused broker")
+        await press(pilot, "U")
+        await on_top(pilot, ConfirmDialog)
+        await press(pilot, "y")
         assert control.done == ["pause 1", "resume 1"]
-        await answer(app, pilot, "R")
+        await press(pilot, "R")
         assert app.screen._title == "Pause broker 1"
-        await answer(app, pilot, "y")
+        await press(pilot, "y")
         assert control.done[-1] == "pause 1"
 
 
@@ -137,23 +130,19 @@ async def test_metadata_store_can_be_killed_and_restarted():
 
     async with on_failover(control) as (app, pilot):
         await pilot.press("G")
-        for key in ("K", "y"):
-            await answer(app, pilot, key)
+        await press(pilot, "K", "y")
         assert control.done == ["stop redis"]
-        await pilot.pause(0.8)
         rows = app.screen.query_one("#brokers", Grid)
-        assert rows.cursor_row.cells[5].text.endswith("dead")
-        for key in ("U", "y"):
-            await answer(app, pilot, key)
+        await until(pilot, lambda: rows.cursor_row.cells[5].text.endswith("dead"), "the killed store")
+        await press(pilot, "U", "y")
         assert control.done == ["stop redis", "start redis"]
 
 
 async def test_failover_screen_adds_a_broker():
     control = FakeControl()
 
-    async with on_failover(control) as (app, pilot):
-        for key in ("A", "y"):
-            await answer(app, pilot, key)
+    async with on_failover(control) as (_app, pilot):
+        await press(pilot, "A", "y")
         assert control.done == ["add 4"]
 
 
@@ -162,8 +151,7 @@ async def test_refused_action_is_reported_and_is_no_drill():
     control.refuse = YakError("node-paused", "node 1 is paused already", why="it was stopped before")
 
     async with on_failover(control) as (app, pilot):
-        for key in ("P", "y"):
-            await answer(app, pilot, key)
+        await press(pilot, "P", "y")
         await until(pilot, lambda: app.notices and app.notices[-1][1] is control.refuse, "the error is shown")
         await until(pilot, lambda: "SIGSTOP" not in lines_of(app, "#failover-lines"), "the drill is not shown")
         assert app.screen_below().drills.last is None
@@ -177,7 +165,7 @@ async def test_planned_failover_updates_its_command_and_sends_the_request():
         node = int(grid.cursor_key)
         mine = next(each for each in app.picture.partitions.values() if each.leader == node)
         app.source.answers["POST /api/failover"] = {"moved": [{}], "stayed": [], "failed": [], "took_ms": 45.4}
-        await answer(app, pilot, "F")
+        await press(pilot, "F")
         form = app.screen
         assert isinstance(form, FormDialog)
         form.query_one("#field-what").value = "no-such-topic"
@@ -188,13 +176,12 @@ async def test_planned_failover_updates_its_command_and_sends_the_request():
         await pilot.pause()
         command = f"yak failover {mine.topic}:{mine.partition} --from {node}"
         assert str(form.query_one("#form-command").render()) == f"$ {command}"
-        await answer(app, pilot, "ctrl+s")
+        await press(pilot, "ctrl+s")
         body = {"topic": mine.topic, "partition": mine.partition, "from": node}
         assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert app.picture.activity.lines[-1].message == f"{command}  moved 1 in 45 ms"
         assert app.screen_below().drills.last.led == {mine.name}
-        await answer(app, pilot, "R")
-        await answer(app, pilot, "y")
+        await press(pilot, "R", "y")
         assert app.source.requests[-1] == ("POST", "/api/failover", body)
         assert len(app.screen_below().drills._done) == 2
 
@@ -206,8 +193,7 @@ async def test_failed_moves_are_reported_with_the_reason():
         grid.move_to(str(leader))
         stayed = {"topic": "orders", "partition": 0, "reason": "nobody else is in sync"}
         app.source.answers["POST /api/failover"] = {"moved": [], "stayed": [stayed], "failed": [], "took_ms": 1.0}
-        await answer(app, pilot, "F")
-        await answer(app, pilot, "ctrl+s")
+        await press(pilot, "F", "ctrl+s")
         assert app.notices[-1][1] == "1 stayed: orders-0: nobody else is in sync"
 
 

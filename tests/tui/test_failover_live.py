@@ -4,12 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from driving import until, words
+from driving import fill_in, on_top, until, words
 
 from yak.client.admin import Admin
 from yak.ids import TopicPartition
 from yak.local.failover import WriteProbe
 from yak.tui.rows.failover import broker_rows
+from yak.tui.widgets.dialogs import ConfirmDialog
 from yak.tui.widgets.frame import Lines
 from yak.tui.widgets.grid import Grid
 
@@ -25,10 +26,10 @@ def lines(app: Any) -> str:
     return words(app.screen_below().query_one("#failover-lines", Lines))
 
 
-async def press(pilot: Any, *keys: str) -> None:
-    for key in keys:
-        await pilot.press(key)
-        await pilot.pause(0.2)
+async def press_and_agree(pilot: Any, key: str) -> None:
+    await pilot.press(key)
+    await on_top(pilot, ConfirmDialog)
+    await pilot.press("y")
 
 
 @asynccontextmanager
@@ -52,7 +53,7 @@ async def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_th
         leader = partition.leader
         app.screen.query_one("#brokers", Grid).move_to(str(leader))
         assert cells(app, str(leader))[5].endswith("running")
-        await press(pilot, "K", "y")
+        await press_and_agree(pilot, "K")
         await until(pilot, lambda: cells(app, str(leader))[5].endswith("dead"))
         await until(pilot, lambda: partition.leader not in (leader, None))
         await until(pilot, lambda: "first write" in lines(app))
@@ -64,7 +65,7 @@ async def test_failover_screen_kills_a_leader_shows_the_election_and_restarts_th
         times = [step.after_ms for step in found.steps()]
         assert times == sorted(times)
         assert found.first_write_ms < PATIENCE_S * 1000
-        await press(pilot, "U", "y")
+        await press_and_agree(pilot, "U")
         await until(pilot, lambda: cells(app, str(leader))[5].endswith("running"))
         await until(pilot, lambda: leader in partition.isr)
         done = [line.message for line in app.picture.activity.lines if line.kind == "you"]
@@ -78,12 +79,8 @@ async def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_top
     async with on_failover(live, topic) as (app, pilot, partition):
         leader, to = partition.leader, next(node for node in partition.isr if node != partition.leader)
         app.screen.query_one("#brokers", Grid).move_to(str(leader))
-        await press(pilot, "F")
-        form = app.screen
-        form.query_one("#field-what").value = f"{topic}:0"
-        form.query_one("#field-to").value = str(to)
-        await pilot.pause()
-        await press(pilot, "ctrl+s")
+        await pilot.press("F")
+        await fill_in(pilot, what=f"{topic}:0", to=str(to))
         await until(pilot, lambda: partition.leader == to)
         await until(pilot, lambda: "first write" in lines(app))
         assert f"planned failover of 1 from broker {leader}" in lines(app)
@@ -97,7 +94,8 @@ async def test_a_leadership_is_moved_in_order_with_writes_going_on(live, new_top
 
 async def test_paused_broker_resumes(live, new_topic):
     async with on_failover(live, new_topic()) as (app, pilot, _partition):
-        await press(pilot, "j", "P", "y")
+        await pilot.press("j")
+        await press_and_agree(pilot, "P")
         await until(pilot, lambda: cells(app, "2")[5].endswith("paused"))
-        await press(pilot, "U", "y")
+        await press_and_agree(pilot, "U")
         await until(pilot, lambda: cells(app, "2")[5].endswith("running"))

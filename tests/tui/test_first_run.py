@@ -27,9 +27,9 @@ from yak.tui.screens.first_run import CHOICES, FirstRunApp
 async def test_first_run_screen_is_operable_by_keys_and_returns_the_choice(size, keys, choice):
     app = FirstRunApp("127.0.0.1:9092")
     async with app.run_test(size=size) as pilot:
-        await pilot.pause(0.2)
+        await pilot.pause()
         await pilot.press(*keys)
-        await pilot.pause(0.2)
+        await pilot.pause()
     assert app.return_value == choice
 
 

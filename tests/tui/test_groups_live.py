@@ -4,11 +4,12 @@ import asyncio
 import time
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from driving import until
+from driving import on_top, until
 from textual.widgets import Button, Static
 
 from yak.client.admin import Admin
 from yak.tui.screens.groups import GroupScreen, ResetPreview
+from yak.tui.widgets.dialogs import ConfirmDialog, FormDialog
 from yak.tui.widgets.grid import Grid
 
 PATIENCE_S = 20.0
@@ -71,9 +72,9 @@ async def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
         assert cells(parts, f"{topic}:0")[6] == "worker-1"
 
         await pilot.press("r")
-        await pilot.pause(0.3)
+        await on_top(pilot, FormDialog)
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, ResetPreview), "plan")
+        await on_top(pilot, ResetPreview)
         refused = app.screen.query_one("#preview-refused", Static)
         await until(pilot, lambda: "worker-1 at 127.0.0.1" in str(refused.render()), "refusal")
         await pilot.press("R")
@@ -84,12 +85,12 @@ async def test_a_group_is_seen_refused_moved_and_deleted(either, new_topic):
         await until(pilot, lambda: not button.disabled, "plan that can be done")
         assert cells(app.screen.query_one("#steps", Grid), f"{topic}:0")[2:6] == ["4", "→", "0", "-4"]
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, GroupScreen), "end of the wizard")
+        await on_top(pilot, GroupScreen)
         assert await asyncio.to_thread(committed, either.bootstrap, group, topic) == 0
         await until(pilot, lambda: cells(parts, f"{topic}:0")[2] == "0", "new committed offset")
 
         await pilot.press("X")
-        await pilot.pause(0.3)
+        await on_top(pilot, ConfirmDialog)
         await pilot.press(*(each if each != "-" else "minus" for each in group), "enter")
         await until(pilot, lambda: app.screen.CRUMB == "groups", "list")
         await until(pilot, lambda: cells(app.screen.query_one("#groups", Grid), group) is None, "deleted group")

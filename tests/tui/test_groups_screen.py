@@ -2,7 +2,7 @@
 
 import asyncio
 
-from driving import answered, drawn, on_recorded, until
+from driving import answered, drawn, on_recorded, on_top, press, until
 from pictures import recorded_source
 from textual.widgets import Button, Input, Static
 
@@ -55,7 +55,7 @@ async def test_only_visible_groups_are_requested():
         assert 10 < len(requested) < 30
         await pilot.press("G")
         app.screen.ask_again()
-        await pilot.pause(0.5)
+        await answered(pilot)
         assert "/api/groups/g0499" in {path for _method, path, _body in source.requests}
         assert app.screen.query_one("#groups", Grid).row_count == 500
 
@@ -64,24 +64,19 @@ async def test_hidden_screen_sends_no_requests(monkeypatch):
     monkeypatch.setattr("yak.tui.screens.groups.GroupsScreen.EVERY_S", 0.05)
 
     source = recorded_source()
-    async with on_recorded(source=source, start="groups") as (_app, pilot):
-        for _ in range(100):  # a busy machine paints first
-            if sum(each[1] == "/api/groups" for each in source.requests) > 2:
-                break
-            await pilot.pause(0.05)
-        else:
-            raise AssertionError("the shown screen does not ask again")
-        await pilot.press("0")
-        await pilot.pause(0.2)
+    async with on_recorded(source=source, start="groups") as (app, pilot):
+        screen, ticks = app.screen, []
+        await until(pilot, lambda: sum(each[1] == "/api/groups" for each in source.requests) > 2, "repeated requests")
+        await press(pilot, "0")
         source.requests.clear()
-        await pilot.pause(0.4)
+        screen.set_interval(screen.EVERY_S, lambda: ticks.append(None))
+        await until(pilot, lambda: len(ticks) > 2, "times at which it would ask")
         assert source.requests == []
 
 
 async def test_enter_opens_a_group_and_escape_comes_back():
     async with on_recorded(start="groups") as (app, pilot):
-        await pilot.press("j", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "j", "enter")
         screen = app.screen
         assert isinstance(screen, GroupScreen)
         assert screen.crumbs() == ["groups", "billing"]
@@ -89,8 +84,7 @@ async def test_enter_opens_a_group_and_escape_comes_back():
         row = screen.query_one("#partitions", Grid).cursor_row
         assert [cell.text for cell in row.cells[:2]] == ["orders", "0"]
         assert row.cells[5].text == "1.0 s"
-        await pilot.press("escape")
-        await pilot.pause()
+        await press(pilot, "escape")
         assert app.screen.CRUMB == "groups"
 
 
@@ -108,7 +102,8 @@ async def test_group_that_does_not_exist_is_refused_once_and_the_list_stays():
     source.answers["GET /api/groups/nosuch"] = missing
     async with on_recorded(source=source, start="groups") as (app, pilot):
         app.go("groups", "nosuch")
-        await pilot.pause(0.4)
+        await until(pilot, lambda: app.notices, "the notice")
+        await answered(pilot)
         assert isinstance(app.screen, GroupsScreen)
         assert [str(text) for _, text, _ in app.notices] == ["there is no group nosuch"]
 
@@ -122,21 +117,18 @@ async def test_reset_moves_the_offsets_of_its_plan():
 
     async with on_recorded(source=empty_group(move_group_offsets=move), size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("r")
-        await pilot.pause(0.2)
+        await press(pilot, "r")
         assert isinstance(app.screen, FormDialog)
         assert app.screen.query_one("#field-topics", Input).value == "orders"
         command = str(app.screen.query_one("#form-command", Static).render())
         assert command == "$ yak groups reset billing --topic orders --to-earliest"
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "ctrl+s")
         preview = app.screen
         assert isinstance(preview, ResetPreview)
         rows = [[cell.text for cell in preview.query_one("#steps", Grid).displayed.at(n).cells[2:5]] for n in range(2)]
         assert rows == [["5", "→", "0"], ["3", "→", "3"]]
         assert moved == []
-        await pilot.press("R")
-        await pilot.pause(0.4)
+        await press(pilot, "R")
         assert isinstance(app.screen, GroupScreen)
         assert moved == [("billing", {O0: 0})]
         assert app.picture.activity.lines[-1].message.endswith(
@@ -149,10 +141,7 @@ async def test_reset_that_is_under_way_is_not_left_as_if_nothing_were_done():
 
     async with on_recorded(source=empty_group(), size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("r")
-        await pilot.pause(0.2)
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "r", "ctrl+s")
         preview = app.screen
 
         async def move(_function, _group, changes):
@@ -162,10 +151,10 @@ async def test_reset_that_is_under_way_is_not_left_as_if_nothing_were_done():
 
         app.source.kafka = move
         await pilot.press("R", "escape")
-        await pilot.pause(0.2)
+        await pilot.pause()
         assert app.screen is preview
         release.set()
-        await pilot.pause(0.4)
+        await answered(pilot)
         assert moved == [{O0: 0}]
         assert app.picture.activity.lines[-1].message.endswith("--execute")
 
@@ -176,38 +165,27 @@ async def test_offset_reset_of_a_group_with_members_is_refused_with_their_names(
     source = empty_group(plan_group_reset=ResetPlan(LIVE, [Step(O0, 5, 0)], refused))
     async with on_recorded(source=source, size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("r")
-        await pilot.pause(0.2)
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "r", "ctrl+s")
         text = str(app.screen.query_one("#preview-refused", Static).render())
         assert "1 member is connected: worker-1 at 10.0.0.1" in text
         assert app.screen.query_one("#yes", Button).disabled
-        await pilot.press("R", "ctrl+s")
-        await pilot.pause(0.2)
+        await press(pilot, "R", "ctrl+s")
         assert isinstance(app.screen, ResetPreview)
         source.calls["plan_group_reset"] = PLAN
-        await pilot.press("r")
-        await pilot.pause(0.3)
+        await press(pilot, "r")
         assert not app.screen.query_one("#yes", Button).disabled
-        await pilot.press("escape")
-        await pilot.pause(0.2)
+        await press(pilot, "escape")
         assert isinstance(app.screen, GroupScreen)
 
 
 async def test_readonly_reset_has_a_plan_and_moves_nothing():
     async with on_recorded(source=empty_group(), is_readonly=True, size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("X", "D")
-        await pilot.pause(0.2)
+        await press(pilot, "X", "D")
         assert isinstance(app.screen, GroupScreen)
-        await pilot.press("r")
-        await pilot.pause(0.2)
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "r", "ctrl+s")
         assert "Changes are not allowed" in str(app.screen.query_one("#preview-refused", Static).render())
-        await pilot.press("R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
-        await pilot.pause(0.3)
+        await press(pilot, "R", "ctrl+s")  # move_group_offsets is not recorded: it would be an error
         assert isinstance(app.screen, ResetPreview)
         assert not app.notices
 
@@ -217,10 +195,7 @@ async def test_a_plan_that_cannot_be_made_says_why():
         source=empty_group(plan_group_reset=YakError("x", "no such topic", why="it was deleted")), size=(100, 40)
     ) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("r")
-        await pilot.pause(0.2)
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.4)
+        await press(pilot, "r", "ctrl+s")
         assert str(app.screen.query_one("#preview-text", Static).render()) == "no such topic"
         assert str(app.screen.query_one("#preview-refused", Static).render()) == "it was deleted"
         assert app.screen.query_one("#yes", Button).disabled
@@ -231,14 +206,11 @@ async def test_a_group_is_deleted_once_its_name_is_typed():
 
     async with on_recorded(source=empty_group(delete_group=deleted.append), size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("X")
-        await pilot.pause(0.2)
+        await press(pilot, "X")
         assert isinstance(app.screen, ConfirmDialog)
-        await pilot.press(*"billin", "enter")
-        await pilot.pause(0.2)
+        await press(pilot, *"billin", "enter")
         assert deleted == []
-        await pilot.press("g", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "g", "enter")
         assert deleted == ["billing"]
         assert app.screen.CRUMB == "groups"
         assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
@@ -246,8 +218,7 @@ async def test_a_group_is_deleted_once_its_name_is_typed():
 
 async def test_group_with_members_is_not_deleted():
     async with on_recorded(start="groups", size=(100, 40)) as (app, pilot):
-        await pilot.press("X")
-        await pilot.pause(0.2)
+        await press(pilot, "X")
         error = app.notices[-1][1]
         assert error.code == "group-active"
         assert "1 member is connected: audit-" in error.why
@@ -263,10 +234,7 @@ async def test_offsets_of_a_topic_are_forgotten_once_its_name_is_typed():
 
     async with on_recorded(source=empty_group(forget_group_topic=forget), size=(100, 40)) as (app, pilot):
         await at_group(pilot)
-        await pilot.press("D")
-        await pilot.pause(0.2)
-        await pilot.press(*"orders", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "D", *"orders", "enter")
         assert forgotten == [("billing", "orders")]
         assert app.picture.activity.lines[-1].message == "yak groups delete billing --topic orders --yes"
 
@@ -276,7 +244,7 @@ async def test_a_cluster_that_does_not_answer_leaves_the_old_picture_and_says_wh
     async with on_recorded(source=source, start="groups", size=(100, 40)) as (app, pilot):
         source.answers["GET /api/groups"] = YakError("no-broker", "no broker answered", why="it is dead")
         app.screen.ask_again()
-        await pilot.pause(0.3)
+        await answered(pilot)
         assert app.screen.query_one("#groups", Grid).row_count == 2
         assert "no broker answered: it is dead" in str(app.screen.query_one("#groups-panel").border_subtitle)
         assert not app.notices
@@ -292,7 +260,8 @@ async def test_text_of_clients_does_not_drive_the_terminal_and_is_no_markup():
     async with on_recorded(source=source, start="groups", size=(100, 30)) as (app, pilot):
         app.screen.query_one(Panel).entitle(f"Group {name}")
         app.push_screen(ConfirmDialog(f"Delete {name}?", f"{name} goes."))
-        await pilot.pause(0.6)
+        await on_top(pilot, ConfirmDialog)
+        await answered(pilot)
         strips = app.screen._compositor.render_strips()
         text = "\n".join("".join(each.text for each in strip if not each.control) for strip in strips)
         assert "[red]\\x1b]0;t\\x07" in text

@@ -1,7 +1,7 @@
 """The Messages and Consumer screens without a cluster: what is drawn, at both sizes and in letters."""
 
 import pytest
-from driving import details, drawn, on_recorded, until
+from driving import details, drawn, on_recorded, on_top, until
 from pictures import recorded_app
 from records import EACH, PARTITIONS, open_recorded
 
@@ -30,21 +30,18 @@ async def test_a_list_of_records(size):
     async with on_recorded(size=size) as (app, pilot):
         screen = await opened(app, pilot, "messages", ORDERS)
         await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-        await pilot.pause(0.3)
+        await until(pilot, lambda: "at the end" in drawn(app))
         text = drawn(app)
         assert "OFFSET" in text
         assert "0@1000" in text
-        assert "at the end" in text
         assert f"{EACH * PARTITIONS} read" in text
         assert ("HEADERS" in text) == (size[0] == 140), "columns go where there is no room"
 
 
 async def test_ascii_mode_has_letters_for_signs():
     async with on_recorded(is_ascii=True) as (app, pilot):
-        screen = await opened(app, pilot, "messages", ORDERS)
-        await until(pilot, lambda: screen.grid_in_use().row_count == EACH * PARTITIONS)
-        await pilot.pause(0.3)
-        assert "[up] at the end" in drawn(app)
+        await opened(app, pilot, "messages", ORDERS)
+        await until(pilot, lambda: "[up] at the end" in drawn(app))
         await pilot.press("space")
         await until(pilot, lambda: "[||] paused" in drawn(app))
 
@@ -78,7 +75,7 @@ async def test_the_keys_of_both_screens_are_in_the_help():
         for name, text in (("messages", "Read other topics"), ("consumer", "Commit the offsets")):
             await opened(app, pilot, name, None)
             await pilot.press("question_mark")
-            await until(pilot, lambda: isinstance(app.screen, TextDialog))
+            await on_top(pilot, TextDialog)
             assert text in str(app.screen.query_one("#text").render())
             await pilot.press("escape")
 
@@ -91,12 +88,11 @@ async def test_tiles(size, count):
         for number in range(count):
             screen.read(Subscription((Choice(("orders", "payments")[number % 2]),), Seek(START)))
         await until(pilot, lambda: sum(tile.grid.row_count for tile in screen.tiles) == count * EACH * PARTITIONS)
-        await pilot.pause(0.3)
+        await until(pilot, lambda: drawn(app).count("at the end") == count)
         text = drawn(app)
         for tile in screen.tiles:
             assert f"{tile.letter} {tile.reader.wanted.title}" in text
             assert tile.size.height >= 6
-        assert text.count("at the end") == count
         await pilot.press("m")
         merged = screen.query_one("#merged")
         await until(pilot, lambda: merged.row_count == count * EACH * PARTITIONS)

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-from driving import on_recorded, texts, until
+from driving import answered, on_recorded, press, texts, until
 from pictures import recorded_app, recorded_source
 from recorded_source import RecordedSource
 
@@ -66,7 +66,8 @@ async def on_log(source, size=(80, 24)):
     app = recorded_app(source=source, start="metadata")
     app.now_ms = lambda: (1_795_000_000 + source.end + 5) * 1_000
     async with app.run_test(size=size) as pilot:
-        await pilot.pause(0.6)
+        await until(pilot, lambda: app.screen_below()._image_of == (source.end, None), "the newest image")
+        await answered(pilot)
         yield app, pilot
 
 
@@ -80,7 +81,7 @@ def image_texts(app):
 
 async def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_state():
     async with on_recorded(start="metadata", size=(140, 40)) as (app, pilot):
-        await pilot.pause(0.8)
+        await until(pilot, lambda: image_texts(app), "the cluster")
         assert (log_of(app).row_count, log_of(app).cursor_key) == (34, "34")
         assert "record 34 of 34, live" in str(app.screen.query_one("#metadata-log").border_title)
         assert ["  controller", "broker 2, epoch 2"] in image_texts(app)
@@ -90,7 +91,6 @@ async def test_metadata_screen_opens_at_the_log_end_with_the_current_cluster_sta
 
 async def test_record_that_does_not_exist_is_refused_with_the_newest():
     async with on_recorded(start="metadata") as (app, pilot):
-        await pilot.pause(0.8)
         app.go("metadata", "999")
         await until(pilot, lambda: app.notices, "the notice")
         assert str(app.notices[-1][1]) == "record 999 does not exist yet: the newest is 34"
@@ -104,11 +104,10 @@ async def test_long_log_reads_only_the_visible_pages():
     async with on_log(source) as (app, pilot):
         assert (log_of(app).row_count, log_of(app).cursor_key) == (100_000, "100000")
         await pilot.press("g")
-        await pilot.pause(0.5)
-        assert log_of(app).cursor_row.cells[1].text != "…"
+        await until(pilot, lambda: log_of(app).cursor_row.cells[1].text != "…", "the first page")
         app.screen.query_one(Timeline).post_message(Timeline.Moved(50_000))
-        await pilot.pause(0.8)
-        assert log_of(app).cursor_key == "50000"
+        await until(pilot, lambda: log_of(app).cursor_key == "50000", "the place")
+        await until(pilot, lambda: log_of(app).cursor_row.cells[1].text != "…", "its page")
         assert log_of(app).cursor_row.cells[3].text == "broker 1 is the controller, epoch 50000"
         requested = [each[2] for each in source.requests if each[1] == "/metadata/log"]
         assert len(requested) < 15
@@ -120,19 +119,19 @@ async def test_new_records_come_in_and_are_followed_only_from_the_end():
     async with on_log(source) as (app, pilot):
         source.end = 53
         app.screen.ask_again()
-        await pilot.pause(0.6)
+        await answered(pilot)
         assert log_of(app).cursor_key == "53"
         assert 53 in source.images
         await pilot.press("left_square_bracket", "left_square_bracket")
         source.end = 60
         app.screen.ask_again()
-        await pilot.pause(0.4)
+        await answered(pilot)
         assert log_of(app).cursor_key == "51"
         assert "9 newer" in str(app.screen.query_one("#metadata-log").border_title)
         await pilot.press("G")
         source.end = 61
         app.screen.ask_again()
-        await pilot.pause(0.4)
+        await answered(pilot)
         assert log_of(app).cursor_key == "61"
 
 
@@ -142,16 +141,14 @@ async def test_image_is_requested_once_where_the_cursor_rests():
         source.images.clear()
         for _ in range(12):
             app.screen.action_step(-1)
-        await pilot.pause(0.6)
+        await answered(pilot)
         assert source.images == [488]
         assert ["  controller", "▲ none, epoch 488"] in [
             *image_texts(app),
             *[[n.replace("◆", " "), w] for n, w in image_texts(app)],
         ]
-        await pilot.press("right_square_bracket")
-        await pilot.pause(0.4)
-        await pilot.press("left_square_bracket")
-        await pilot.pause(0.4)
+        await press(pilot, "right_square_bracket")
+        await press(pilot, "left_square_bracket")
         assert source.images == [488, 489]  # the first was kept
 
 
@@ -161,9 +158,10 @@ async def test_the_latest_place_wins_when_answers_are_slow():
         source.slow = asyncio.Event()
         for place in (100, 200, 300):
             log_of(app).move_to(str(place))
-            await pilot.pause(0.25)
+            request = ("GET", "/metadata/image", {"at": place})
+            await until(pilot, lambda request=request: request in source.requests, "the request")
         source.slow.set()
-        await pilot.pause(0.4)
+        await answered(pilot)
         assert any("epoch 300" in text for _name, text in image_texts(app))
 
 
@@ -171,32 +169,26 @@ async def test_mark_compares_two_images():
     async with on_log(LongSource(500)) as (app, pilot):
         await pilot.press("equals_sign")
         log_of(app).move_to("100")
-        await pilot.pause(0.5)
+        await answered(pilot)
         assert image_texts(app) == [["~ controller", "epoch 100 → 500"]]
         assert str(app.screen.query_one("#metadata-image").border_title) == "What changed from record 100 to 500"
-        await pilot.press("escape")
-        await pilot.pause(0.4)
+        await press(pilot, "escape")
         assert app.screen.mark is None
         assert any("epoch 100" in text for _name, text in image_texts(app))
 
 
 async def test_metadata_screen_moves_to_a_time_or_to_a_record():
     async with on_log(LongSource(500)) as (app, pilot):
-        await pilot.press("T", *"123", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "T", *"123", "enter")
         assert log_of(app).cursor_key == "123"
-        await pilot.press("T", "minus", *"1m", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "T", "minus", *"1m", "enter")
         assert log_of(app).cursor_key == "445"
-        await pilot.press("T", *"noon", "enter")
-        await pilot.pause(0.3)
+        await press(pilot, "T", *"noon", "enter")
         assert app.notices[-1][1].code == "bad-time"
         assert log_of(app).cursor_key == "445"
-        await pilot.press("T", *"2099", "minus", *"01", "minus", *"01", "enter")
-        await pilot.pause(0.3)
+        await press(pilot, "T", *"2099", "minus", *"01", "minus", *"01", "enter")
         assert "future" in app.notices[-1][1].message
-        await pilot.press("T", "0", "enter")
-        await pilot.pause(0.4)
+        await press(pilot, "T", "0", "enter")
         assert log_of(app).cursor_key == "1"
 
 
@@ -206,11 +198,10 @@ async def test_log_filter_searches_known_records_and_reads_more():
         await pilot.press("slash", *"epoch", "space", *"25", "enter")
         for _ in range(8):
             app.screen.ask_again()
-            await pilot.pause(0.2)
+            await answered(pilot)
         keys = [log_of(app).displayed.at(index).key for index in range(log_of(app).row_count)]
         assert keys == ["25", *(str(number) for number in range(250, 260))]
-        await pilot.press("escape")
-        await pilot.pause(0.3)
+        await press(pilot, "escape")
         assert log_of(app).row_count == 700
 
 
@@ -218,10 +209,9 @@ async def test_metadata_log_of_another_history_replaces_the_old_records():
     source = LongSource(50)
     async with on_log(source) as (app, pilot):
         source.history, source.end = "b", 20
-        app.screen.ask_again()
-        await pilot.pause(0.5)
-        app.screen.ask_again()
-        await pilot.pause(0.5)
+        for _ in range(2):
+            app.screen.ask_again()
+            await answered(pilot)
         assert log_of(app).row_count == 20
         assert app.screen.log_.records[20]["hash"] == "b20"
 
@@ -232,21 +222,22 @@ async def test_image_title_names_its_record():
         panel = app.screen.query_one("#metadata-image")
         assert "after record 1000," in str(panel.border_title)
         source.answers.clear()
-        gate = asyncio.Event()
+        is_asked, gate = asyncio.Event(), asyncio.Event()
         answer = source.ask
 
         async def late(method, path, **more):
             if path == "/metadata/image":
+                is_asked.set()
                 await gate.wait()
             return await answer(method, path, **more)
 
         source.ask = late
         app.screen.query_one(Timeline).post_message(Timeline.Moved(500))
-        await pilot.pause(0.4)
+        await until(pilot, is_asked.is_set, "the request")
         assert log_of(app).cursor_key == "500"
         assert "after record 1000," in str(panel.border_title), "as the body below it"
         assert "reading record 500" in str(panel.border_subtitle)
         gate.set()
-        await pilot.pause(0.4)
+        await answered(pilot)
         assert "after record 500," in str(panel.border_title)
         assert any("epoch 500" in text for _name, text in image_texts(app))

@@ -1,11 +1,11 @@
 """The producer on the recorded cluster: what is typed, judged, kept and asked; nothing is sent anywhere."""
 
 import os
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import replace
 
 import pytest
-from driving import drawn, on_recorded, typed, until
+from driving import answered, drawn, on_recorded, on_top, press, typed, until
 from pictures import recorded_source
 from textual.containers import Vertical
 from textual.widgets import Button, Input, Select, Static, TextArea
@@ -135,7 +135,7 @@ async def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_t
         assert not sends.runs
         assert app.focused.id == "form-topic"
         await pilot.press("o", "r")
-        await pilot.pause(0.1)
+        await until(pilot, lambda: app.focused._suggestion == "orders", "the suggestion")
         await pilot.press("right")
         assert app.focused.value == "orders"
 
@@ -143,8 +143,7 @@ async def test_producer_screen_without_a_topic_sends_no_record_and_focuses_the_t
 async def test_read_only_producer_screen_sends_no_records():
     async with on_producer(is_readonly=True) as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="1")
-        await pilot.press("S", "R", "ctrl+s")
-        await pilot.pause(0.1)
+        await press(pilot, "S", "R", "ctrl+s")
         assert not sends.runs
         assert not isinstance(app.screen, FormDialog)
         assert app.screen.query_one("#send", Button).disabled
@@ -154,7 +153,7 @@ async def test_repeat_form_has_count_rate_and_command():
     async with on_producer() as (app, pilot, sends):
         await typed(app, pilot, form_topic="orders", form_value="{{i}}")
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await on_top(pilot, FormDialog)
         await typed(app, pilot, field_count="20", field_rate="x")
         assert "is not a rate" in str(app.screen.query_one("#form-error", Static).content)
         await typed(app, pilot, field_rate="50")
@@ -170,7 +169,7 @@ async def test_record_from_elsewhere_is_in_the_form_to_be_edited():
         app.go("dashboard")
         record = Form.of("orders", b"k", b"\xff\x00", (("a", b"b"), ("n", None)))
         app.go("producer", replace(record, partition="2"))
-        await pilot.pause(0.3)
+        await until(pilot, lambda: app.focused is not None and app.focused.id == "form-value", "the form")
         form = app.screen.query_one(MessageForm).form()
         assert (form.topic, form.partition, form.key, form.value_kind, form.value) == (
             "orders",
@@ -180,7 +179,6 @@ async def test_record_from_elsewhere_is_in_the_form_to_be_edited():
             "/wA=",
         )
         assert form.headers == "a=b\nn"
-        assert app.focused.id == "form-value"
         await pilot.press("ctrl+s")
         await until(pilot, lambda: sends.runs)
         assert next(sends.runs[0].feed.messages(None))[1].value == b"\xff\x00"
@@ -189,11 +187,9 @@ async def test_record_from_elsewhere_is_in_the_form_to_be_edited():
 async def test_kinds_of_value_change_what_can_be_typed():
     async with on_producer() as (app, pilot, _sends):
         await typed(app, pilot, form_topic="orders", form_value="no json")
-        app.screen.query_one("#form-value-kind", Select).value = "text"
-        await pilot.pause(0.3)
+        await typed(app, pilot, form_value_kind="text")
         assert app.screen.query_one(MessageForm).problem is None
-        app.screen.query_one("#form-value-kind", Select).value = "null"
-        await pilot.pause(0.3)
+        await typed(app, pilot, form_value_kind="null")
         assert app.screen.query_one("#form-value", TextArea).disabled
         assert "--null-value" in command(app)
 
@@ -202,11 +198,7 @@ async def test_the_preview_counts():
     async with on_producer() as (app, pilot, _sends):
         await typed(app, pilot, form_topic="orders", form_value='{"n":{{i}}}')
         text = str(app.screen.query_one("#sample", Static).content)
-        assert [line for line in text.splitlines() if "n" in line and "{" in line] == [
-            '{"n":0}',
-            '{"n":1}',
-            '{"n":2}',
-        ]
+        assert [line for line in text.splitlines() if "n" in line and "{" in line] == ['{"n":0}', '{"n":1}', '{"n":2}']
 
 
 async def test_missing_topic_is_created_only_on_confirmation():
@@ -214,10 +206,9 @@ async def test_missing_topic_is_created_only_on_confirmation():
         await typed(app, pilot, form_topic="nosuch", form_value="1")
         assert "no topic nosuch" in app.screen.query_one(MessageForm).border_title
         await pilot.press("S")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await on_top(pilot, FormDialog)
         assert "yak topics create nosuch -p 3" in str(app.screen.query_one("#form-command", Static).content)
-        await pilot.press("escape")
-        await pilot.pause(0.2)
+        await press(pilot, "escape")
         assert len(sends.runs) == 1
         assert ("POST", "/topics") not in [each[:2] for each in app.source.requests]
 
@@ -254,7 +245,8 @@ async def test_a_file_that_the_browser_sends_is_the_one_to_be_sent_unless_anothe
         assert isinstance(app.screen, ProducerScreen)
         assert app.screen.is_csv
         app.post_message(FileUploaded(tmp_path / "other.csv"))
-        await pilot.pause(0.2)
+        await until(pilot, lambda: len(app.notices) == 2, "the other file")
+        await answered(pilot)
         assert app.screen.query_one("#csv-path", Input).value == str(file)
 
 
@@ -303,7 +295,7 @@ async def test_public_producer_screen_shows_neither_files_nor_directories(file):
         app.screen.set_focus(None)
         await pilot.press("f")
         await pilot.click("#csv-choose")
-        await pilot.pause(0.1)
+        await answered(pilot)
         assert isinstance(app.screen, ProducerScreen)
 
 
@@ -315,7 +307,7 @@ async def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_uplo
     async with on_producer() as (app, pilot, sends):
         await with_file(app, pilot, file)
         await pilot.press("S")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await on_top(pilot, FormDialog)
         assert app.screen.query_one("#field-start", Select).value == "the first row that is not sent"
         assert "--resume" in str(app.screen.query_one("#form-command", Static).content)
         await pilot.press("ctrl+s")
@@ -324,9 +316,9 @@ async def test_file_is_sent_after_confirmation_and_resumes_where_an_earlier_uplo
         assert sends.runs[0].plan.count is None
         await until(pilot, lambda: app.screen.running is None)
         await pilot.press("S")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog))
+        await on_top(pilot, FormDialog)
         app.screen.query_one("#field-start", Select).value = "the first row"
-        await pilot.pause(0.1)
+        await pilot.pause()
         await pilot.press("ctrl+s")
         await until(pilot, lambda: len(sends.runs) == 2)
         assert sends.runs[1].feed._skip == 0
@@ -338,8 +330,7 @@ async def test_a_file_that_cannot_be_read_says_why(tmp_path):
         await typed(app, pilot, csv_path=str(tmp_path / "none.csv"), csv_topic="orders")
         error = app.screen.query_one("#csv-error", Static)
         await until(pilot, lambda: "cannot be read" in str(error.content))
-        await pilot.press("S")
-        await pilot.pause(0.1)
+        await press(pilot, "S")
         assert not sends.runs
         assert "choose a file" in app.notices[-1][1]
 
@@ -357,8 +348,9 @@ async def test_worker_that_misses_a_removed_widget_fails_only_while_its_pane_sta
                     pane.remove()
                 pane.query_one("#words")
 
-            pane.run_worker(late())
-            await pilot.pause(0.2)
+            with suppress(WorkerFailed):
+                await pane.run_worker(late()).wait()
+            await pilot.pause()
 
 
 @pytest.mark.parametrize("topic", ["[/x]", "[red]orders", "[", "a\x1b[2Jb"])
@@ -395,7 +387,6 @@ async def test_missing_topic_of_the_cluster_before_is_not_created_in_another_con
 
         app.source.calls["send"] = switch_and_fail
         await typed(app, pilot, form_topic="nosuch", form_value="{}")
-        await pilot.press("ctrl+s")
-        await pilot.pause(0.3)
+        await press(pilot, "ctrl+s")
         assert isinstance(app.screen, ProducerScreen)
         assert app.picture.activity.lines[-1].message.endswith('not sent: topic "nosuch" does not exist')

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
-from driving import typed, until
+from driving import on_top, typed, until
+from support.loads import read_messages
 from textual.widgets import Select
 
 from yak.client.admin import Admin
@@ -27,33 +27,14 @@ def own_config(monkeypatch, tmp_path):
 
 def make_topic(live, name, partitions=3, configs=None):
     Admin(live.bootstrap).create_topic(name, partitions=partitions, configs=configs)
+    return name
 
 
 def read_all(live, topic):
     """Every record of a topic, as (partition, key, value, headers), to the ends as they are now."""
-    admin = Admin(live.bootstrap)
-    partitions = [TopicPartition(topic, each.number, 0) for each in admin.metadata().topics[topic].partitions]
-    consumer = Consumer(
-        {"bootstrap.servers": live.bootstrap, "group.id": "unused", "enable.auto.commit": False, "log_level": 0}
-    )
-    try:
-        left = {}
-        for each in partitions:
-            low, high = consumer.get_watermark_offsets(each, timeout=30)
-            if high > low:
-                left[each.partition] = high
-        consumer.assign(partitions)
-        found = []
-        while left:
-            message = consumer.poll(30)
-            assert message is not None, "records are there and cannot be read"
-            assert message.error() is None
-            found.append((message.partition(), message.key(), message.value(), message.headers()))
-            if message.offset() + 1 >= left.get(message.partition(), -1):
-                left.pop(message.partition(), None)
-        return found
-    finally:
-        consumer.close()
+    partitions = Admin(live.bootstrap).metadata().topics[topic].partitions
+    found = [message for each in partitions for message in read_messages(live.bootstrap, topic, each.number)]
+    return [(each.partition(), each.key(), each.value(), each.headers()) for each in found]
 
 
 def screen(app):
@@ -65,18 +46,12 @@ def stats(app):
 
 
 async def test_displayed_command_writes_the_same_record(lone, new_topic):
-    topic = new_topic()
-    make_topic(lone, topic)
+    topic = make_topic(lone, new_topic())
 
     async with lone.open_app(size=(140, 40), start="producer") as (app, pilot):
         await until(pilot, lambda: app.picture.is_loaded, "the picture")
         await typed(
-            app,
-            pilot,
-            form_topic=topic,
-            form_key="u'1",
-            form_value='{"a": "$HOME",\n "b": [1]}',
-            form_headers="h=w\nn",
+            app, pilot, form_topic=topic, form_key="u'1", form_value='{"a": "$HOME",\n "b": [1]}', form_headers="h=w\nn"
         )
         await pilot.press("S")
         await until(pilot, lambda: screen(app)._run and stats(app).is_over, "the message")
@@ -91,13 +66,12 @@ async def test_displayed_command_writes_the_same_record(lone, new_topic):
 
 
 async def test_messages_of_a_template_are_sent_at_a_rate_until_x_stops_them(lone, new_topic):
-    topic = new_topic()
-    make_topic(lone, topic)
+    topic = make_topic(lone, new_topic())
 
     async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
         await typed(app, pilot, form_topic=topic, form_key="{{int 1 5}}", form_value='{"i":{{i}}}')
         await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await on_top(pilot, FormDialog)
         await typed(app, pilot, field_rate="100")
         await pilot.press("ctrl+s")
         await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= 50, "fifty")
@@ -132,15 +106,14 @@ async def repeat(app, pilot, topic, *, rate, acknowledged):
     """Send numbered records to a topic until stopped; returns when so many are acknowledged."""
     await typed(app, pilot, form_topic=topic, form_value="{{i}}")
     await pilot.press("R")
-    await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+    await on_top(pilot, FormDialog)
     await typed(app, pilot, field_rate=str(rate))
     await pilot.press("ctrl+s")
     await until(pilot, lambda: screen(app)._run and stats(app).acknowledged >= acknowledged, "the first ones")
 
 
 async def test_a_broker_that_is_killed_meanwhile_loses_and_doubles_nothing(live, new_topic):
-    topic = new_topic()
-    make_topic(live, topic, configs={"min.insync.replicas": "2"})
+    topic = make_topic(live, new_topic(), configs={"min.insync.replicas": "2"})
 
     async with live.open_app(size=(80, 24), start="producer") as (app, pilot):
         await repeat(app, pilot, topic, rate=300, acknowledged=200)
@@ -180,15 +153,14 @@ async def upload(app, pilot, path, topic, rate=""):
         pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.mapping.partition == "part", "the mapping"
     )
     await pilot.press("S")
-    await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+    await on_top(pilot, FormDialog)
     await typed(app, pilot, field_rate=rate)
     await pilot.press("ctrl+s")
     await until(pilot, lambda: screen(app).csv.run is not None, "the upload")
 
 
 async def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic, tmp_path):
-    topic = new_topic()
-    make_topic(lone, topic)
+    topic = make_topic(lone, new_topic())
     path = csv_file(
         tmp_path,
         5000,
@@ -217,8 +189,7 @@ async def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic,
 
 
 async def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path):
-    topic = new_topic()
-    make_topic(lone, topic)
+    topic = make_topic(lone, new_topic())
     path = csv_file(tmp_path, 1000)
 
     async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):
@@ -232,7 +203,7 @@ async def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path
         await until(pilot, lambda: screen(app).csv._plan and screen(app).csv._plan.settled, "the checkpoint")
         assert screen(app).csv._plan.settled == first.stats.acknowledged
         await pilot.press("S")
-        await until(pilot, lambda: isinstance(app.screen, FormDialog), "the question")
+        await on_top(pilot, FormDialog)
         await pilot.press("ctrl+s")
         await until(pilot, lambda: screen(app).csv.run is not first, "going on")
         await until(pilot, lambda: screen(app).csv.run.stats.is_over, "the end")
@@ -241,8 +212,7 @@ async def test_stopped_upload_resumes_where_it_stopped(lone, new_topic, tmp_path
 
 
 def test_a_form_that_is_left_while_it_sends_ends_its_thread(lone, new_topic):
-    topic = new_topic()
-    make_topic(lone, topic)
+    topic = make_topic(lone, new_topic())
 
     async def left():
         async with lone.open_app(size=(80, 24), start="producer") as (app, pilot):

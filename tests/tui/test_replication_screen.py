@@ -1,7 +1,7 @@
 """Replication on the recorded cluster: what it shows, and what is moved and broken from it."""
 
 import pytest
-from driving import answered, on_recorded, press, shown, until, words
+from driving import answered, on_recorded, on_top, press, shown, until, words
 from fake_control import FakeControl
 from pictures import recorded_source
 from textual.widgets import Select
@@ -81,10 +81,9 @@ async def test_healing_wakes_and_starts_what_does_not_run():
     source.local = FakeControl()
     source.local.states = {1: "paused", 2: "running", 3: "dead"}
 
-    async with on_recorded(source=source, start="replication") as (app, pilot):
+    async with on_recorded(source=source, start="replication") as (_app, pilot):
         await press(pilot, "U")
-        await pilot.pause(0.2)
-        assert isinstance(app.screen, ConfirmDialog)
+        await on_top(pilot, ConfirmDialog)
         await press(pilot, "y")
         await until(pilot, lambda: source.local.done == ["resume 1", "restart 3"], "both")
 

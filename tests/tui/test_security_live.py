@@ -1,10 +1,10 @@
 """The security screen on a broker with logins and ACLs: as a super user, and as a user who may read nothing."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import pytest
-from driving import texts, until
+from driving import fill_in, texts, until
 from support.raft_cluster import RaftCluster
 from textual.widgets import Input
 
@@ -37,11 +37,8 @@ def broker(tmp_path_factory):
         "super.users=User:admin",
     ):
         flags += ["-c", config]
-    cluster = RaftCluster(folder, brokers=1, voters=1, flags=tuple(flags))
-    try:
+    with closing(RaftCluster(folder, brokers=1, voters=1, flags=tuple(flags))) as cluster:
         yield cluster.start()
-    finally:
-        cluster.close()
 
 
 @pytest.fixture
@@ -68,21 +65,12 @@ async def on_security(broker, tab):
         assert app._exception is None
 
 
-async def fill(app, pilot, **values):
-    await pilot.press("a")
-    await until(pilot, lambda: app.screen.query("#form-command"), "form")
-    for name, value in values.items():
-        app.screen.query_one(f"#field-{name.replace('_', '-')}", Input).value = value
-    await pilot.pause(0.2)
-    await pilot.press("ctrl+s")
-
-
 async def remove(app, pilot, typed=""):
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not isinstance(app.screen, ConfirmDialog):  # a table that is being read has no line for a moment
         assert asyncio.get_running_loop().time() < deadline, "no question"
         await pilot.press("X")
-        await pilot.pause(0.5)
+        await pilot.pause(0.5)  # before it is pressed again
     if typed:
         app.screen.query_one("#typed", Input).value = typed
     await pilot.press("enter" if typed else "y")
@@ -92,7 +80,8 @@ async def test_super_user_adds_and_removes_acls(broker, log_in):
     log_in("admin")
 
     async with on_security(broker, "acls") as (app, pilot):
-        await fill(app, pilot, principal="ann", name="orders")
+        await pilot.press("a")
+        await fill_in(pilot, principal="ann", name="orders")
         expected = ["User:ann", "allow", "read", "topic orders", "literal", "*"]
         await until(pilot, lambda: lines(app, "acls") == [expected], "ACL")
         acl = next(bindings_of({"TOPIC,LITERAL,orders": {"ALLOW,READ,*,User:ann": ""}}))
@@ -106,7 +95,8 @@ async def test_super_user_sets_and_removes_quotas(broker, log_in):
     log_in("admin")
 
     async with on_security(broker, "quotas") as (app, pilot):
-        await fill(app, pilot, user="ann", client_id="<default>", value="1000000")
+        await pilot.press("a")
+        await fill_in(pilot, user="ann", client_id="<default>", value="1000000")
         expected = ["user=ann,client-id=<default>", "producer_byte_rate", "1 000 000 B/s"]
         await until(pilot, lambda: lines(app, "quotas") == [expected], "quota")
         assert [each.value for each in security.list_quotas(broker.bootstrap).values()] == [1_000_000.0]

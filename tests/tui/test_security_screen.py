@@ -3,7 +3,7 @@
 from contextlib import asynccontextmanager
 
 import pytest
-from driving import on_recorded, until
+from driving import fill_in, on_recorded, on_top, press, until
 from pictures import recorded_source
 from textual.widgets import Input, TabbedContent
 
@@ -74,7 +74,7 @@ async def test_user_is_removed_when_its_name_is_typed():
 
     async with on_security(source) as (app, pilot):
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         assert calls == []
         app.screen.query_one("#typed", Input).value = "ann"
@@ -93,12 +93,11 @@ async def test_selected_line_is_removed_after_a_question_and_not_without_it(tab)
     async with on_security(source, start_with=tab) as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, tab), "focus")
         await pilot.press("j", "X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
-        await pilot.press("escape")
-        await pilot.pause(0.1)
+        await on_top(pilot, ConfirmDialog)
+        await press(pilot, "escape")
         assert calls == []
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         await until(pilot, lambda: calls, "removal")
         assert [key for key, _item in calls] == [keys_of(app, tab)[1]]
@@ -111,11 +110,7 @@ async def test_form_adds_an_acl():
     async with on_security(source, start_with="acls") as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, "acls"), "focus")
         await pilot.press("a")
-        await until(pilot, lambda: app.screen.query("#field-principal"), "form")
-        app.screen.query_one("#field-principal", Input).value = "bob"
-        app.screen.query_one("#field-name", Input).value = "orders"
-        await pilot.pause(0.1)
-        await pilot.press("ctrl+s")
+        await fill_in(pilot, principal="bob", name="orders")
         await until(pilot, lambda: calls, "change")
         assert calls[0][0] == next(bindings_of({"TOPIC,LITERAL,orders": {"ALLOW,READ,*,User:bob": ""}}))
 
@@ -127,11 +122,7 @@ async def test_form_sets_a_quota():
     async with on_security(source, start_with="quotas") as (app, pilot):
         await until(pilot, lambda: app.focused is table(app, "quotas"), "focus")
         await pilot.press("a")
-        await until(pilot, lambda: app.screen.query("#field-client-id"), "form")
-        app.screen.query_one("#field-client-id", Input).value = "loader"
-        app.screen.query_one("#field-value", Input).value = "1e6"
-        await pilot.pause(0.1)
-        await pilot.press("ctrl+s")
+        await fill_in(pilot, client_id="loader", value="1e6")
         await until(pilot, lambda: calls, "change")
         assert calls == [(Quota((("client-id", "loader"),), "producer_byte_rate", 1e6),)]
         await until(pilot, lambda: app.notices, "notice")
@@ -156,8 +147,7 @@ async def test_refused_tables_explain_why_and_have_nothing_to_remove():
         assert "yak acls add --allow USER --operation describe-configs --cluster" in text_of(app, "quotas")
         assert table(app, "users").row_count == 2
         await until(pilot, lambda: app.focused is table(app, "acls"), "focus")
-        await pilot.press("X")
-        await pilot.pause(0.1)
+        await press(pilot, "X")
         assert not isinstance(app.screen, ConfirmDialog)
 
 

@@ -4,24 +4,34 @@ A picture that changed fails, and the report shows both; `pytest tests/tui/test_
 the new ones. Look at them first.
 """
 
-import asyncio
-
 import pytest
+from driving import answered, drawn, until
 from pictures import quorum_source, recorded_app, recorded_source
-from records import open_recorded
+from records import EACH, PARTITIONS, open_recorded
+from textual.widgets import Input
+from textual.widgets._toast import Toast
 
 from yak.errors import YakError
 from yak.tui.screens.base import SCREENS
+from yak.tui.screens.groups import GroupScreen
+from yak.tui.screens.topic import TopicScreen
 
 SIZES = [(80, 24), (140, 40)]
+
+
+def has_read_all(app):
+    text = drawn(app)
+    return f"{EACH * PARTITIONS} read" in text and " 0/s" in text
+
+
 PUSHED = (
-    ("topics", "orders"),
-    ("groups", "billing"),
-    ("messages", "orders"),
-    ("consumer", "orders"),
-    ("producer", "orders"),
+    ("topics", "orders", lambda app: isinstance(app.screen, TopicScreen)),
+    ("groups", "billing", lambda app: isinstance(app.screen, GroupScreen) and app.screen.unread),
+    ("messages", "orders", has_read_all),
+    ("consumer", "orders", has_read_all),
+    ("producer", "orders", lambda app: app.screen.query_one("#form-topic", Input).value),
 )
-"""Screens with something opened in them."""
+"""Screens with something opened in them, and how it is known to be open."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,15 +42,7 @@ def records(monkeypatch):
 
 async def settle(pilot):
     """Until what is asked was answered and drawn. A cursor that blinks would make two pictures of one screen."""
-    await pilot.pause()
-    quiet = 0
-    while quiet < 3:
-        pending = [each for each in pilot.app.workers if each.group != "listen" and not each.is_finished]
-        quiet = 0 if pending else quiet + 1
-        if pending:  # of an empty list all would be waited for
-            await asyncio.wait_for(pilot.app.workers.wait_for_complete(pending), 5)
-        await pilot.pause(0.05)
-    pilot.app.paint_now()
+    await answered(pilot)
     for field in pilot.app.screen.query("Input, TextArea"):
         field.cursor_blink = False
     await pilot.pause()
@@ -59,11 +61,11 @@ def test_screen_in_the_light_theme(snap_compare, name):
 
 
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize(("name", "what"), PUSHED, ids=lambda each: each)
-def test_page_opened_in_a_screen_matches_its_snapshot(snap_compare, name, what, size):
+@pytest.mark.parametrize(("name", "what", "is_open"), PUSHED, ids=[f"{name}-{what}" for name, what, _ in PUSHED])
+def test_page_opened_in_a_screen_matches_its_snapshot(snap_compare, name, what, is_open, size):
     async def wait(pilot):
         await settle(pilot)
-        await pilot.pause(0.4)
+        await until(pilot, lambda: is_open(pilot.app), what)
         await settle(pilot)
 
     app = recorded_app(start=name, start_with=what)
@@ -113,7 +115,8 @@ def test_an_error_says_what_why_and_what_to_try(snap_compare):
         pilot.app.show_error(
             YakError("no-leader", "orders-0 has no leader", why="broker 3 is dead", try_=("yak node restart 3",))
         )
-        await pilot.pause(0.2)
+        await until(pilot, lambda: pilot.app.screen.query(Toast), "the error")
+        await settle(pilot)
 
     assert snap_compare(recorded_app(), terminal_size=(80, 24), run_before=fail)
 

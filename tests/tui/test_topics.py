@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driving import answered, on_recorded, press, shown, until, words
+from driving import answered, on_recorded, on_top, press, shown, until, words
 from pictures import recorded_source
 from textual.widgets import Button, Input, TabbedContent
 
@@ -170,7 +170,7 @@ async def test_topic_that_is_created_again_under_its_open_screen_shows_nothing_o
     source, created_again = identified()
 
     async with on_recorded(source=source, size=(140, 50), start="topics", start_with="orders") as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
+        await on_top(pilot, TopicScreen)
         tail = app.screen.query_one("#tail-beside", Grid)
         await until(pilot, lambda: tail.row_count > 0, "records")
         source.more.put_nowait(created_again)
@@ -182,7 +182,7 @@ async def test_deletion_is_recorded_though_the_screen_of_the_topic_is_left_meanw
     source, release = recorded_source(), asyncio.Event()
 
     async with on_recorded(source=source, start="topics", start_with="orders") as (app, pilot):
-        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
+        await on_top(pilot, TopicScreen)
 
         async def delete(*_arguments):
             await release.wait()
@@ -362,15 +362,8 @@ async def test_tabs_turn_by_their_keys_and_each_has_the_focus():
 
 async def test_a_topic_that_is_deleted_meanwhile_says_so():
     async with on_recorded(start="topics", start_with="orders") as (app, pilot):
-        event = {
-            "kind": "topic-deleted",
-            "time_ms": app.now_ms(),
-            "node_id": 1,
-            "message": "m",
-            "topic": "orders",
-            "topic_id": "x",
-        }
-        app.picture.take(event)
+        deleted = {"kind": "topic-deleted", "topic": "orders", "topic_id": "x"}
+        app.picture.take(deleted | {"time_ms": app.now_ms(), "node_id": 1, "message": "m"})
         await answered(pilot)
         assert "Topic orders is gone" in app.screen.query_one("#partitions", Grid)._empty
         assert shown(app.screen.query_one("#replicas-beside", Grid)) == []

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from driving import texts, until, words
+from driving import fill_in, on_top, texts, until, words
 
 from yak.client.admin import Admin
 from yak.client.produce import open_producer, producer_settings
@@ -37,17 +37,13 @@ async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topi
         grid.move_to(name)
         await until(pilot, lambda: "10" in next(row for row in texts(grid) if row[0] == name), "messages counted")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, TopicScreen), "topic")
-        screen = app.screen
+        screen = await on_top(pilot, TopicScreen)
         meaning = screen.query_one("#meaning-beside", Lines)
         await until(pilot, lambda: "acks=all: accepted (ISR 3" in words(meaning), "meaning")
         await until(pilot, lambda: screen.query_one("#tail-beside", Grid).row_count == 10, "tail")
         await pilot.press("E")
-        await until(pilot, lambda: app.screen.query("#field-retention-ms"), "form")
-        app.screen.query_one("#field-retention-ms").value = "60000"
-        app.screen.query_one("#field-partitions").value = "4"
-        await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "difference")
+        await fill_in(pilot, retention_ms="60000", partitions="4")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         partitions = screen.query_one("#partitions", Grid)
         await until(pilot, lambda: partitions.row_count == 4, "fourth partition")
@@ -61,7 +57,7 @@ async def test_a_topic_is_made_filled_changed_moved_and_deleted(either, new_topi
         await until(pilot, lambda: partition.leader == to != before, "other leader")
         await until(pilot, lambda: app.screen is screen, "topic again")
         await pilot.press("X")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press(*name, "enter")
         await until(pilot, lambda: name not in app.picture.topics, "deletion")
         commands = [line.message for line in app.picture.activity.lines if line.kind == "you"]
@@ -82,9 +78,7 @@ async def test_topic_that_was_created_again_is_not_deleted_by_the_id_of_the_one_
         admin.delete_topic(name)
         admin.create_topic(name, partitions=1, replication_factor=1)
         await until(
-            pilot,
-            lambda: {each.topic_id for each in app.picture.topics.get(name, ())} - {before},
-            "the other topic",
+            pilot, lambda: {each.topic_id for each in app.picture.topics.get(name, ())} - {before}, "the other topic"
         )
         with pytest.raises(YakError) as refused:
             await app.source.kafka(delete_topic, name, before)
@@ -106,7 +100,7 @@ async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
         partition = app.picture.partitions[name, 0]
         leader = partition.leader
         await pilot.press("K")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         assert f"broker {leader}" in app.screen._title
         await pilot.press("y")
         await until(pilot, lambda: partition.leader not in (leader, None), "other leader")
@@ -118,12 +112,12 @@ async def test_killed_leader_has_a_timeline_and_is_restarted(either, new_topic):
         while "write +" not in words(lines):
             assert asyncio.get_running_loop().time() < deadline, words(lines)
             await asyncio.to_thread(write, either.bootstrap, name, 1)
-            await pilot.pause(0.2)
+            await pilot.pause(0.2)  # five writes a second are enough
         row = next(row for row in texts(grid) if row[2] == f"{name}-0")
         assert row[0] == "▲ at min ISR"
         assert any(cell.startswith(f"{leader}✗") for cell in row[7:])
         await pilot.press("U")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmDialog), "question")
+        await on_top(pilot, ConfirmDialog)
         await pilot.press("y")
         await until(pilot, lambda: not partition.replication.is_under_replicated, "whole ISR")
         await until(pilot, lambda: "back after" in words(lines), "return")

@@ -6,6 +6,10 @@ from contextlib import asynccontextmanager
 from pictures import recorded_app
 from textual.widgets import TextArea
 
+from yak.tui.screens.producer import MessageForm
+from yak.tui.screens.producer_csv import CsvForm
+from yak.tui.widgets.dialogs import FormDialog
+
 PATIENCE_S = 60.0
 
 
@@ -27,14 +31,37 @@ async def until(pilot, condition, what="it"):
         await pilot.pause(0.05)
 
 
+def is_busy(app):
+    """Whether something is asked or changed, or a timer will ask: of a field that was typed, of a cursor that rests.
+
+    A worker that waits for the user's answer to an open dialog does not count.
+    """
+    below = app.screen_below()
+    is_dialog_open = app.screen is not below
+
+    def is_under_way(worker):
+        if worker.is_finished or worker.group == "listen":
+            return False
+        return not is_dialog_open or worker.group in ("asking", "topic") or below not in worker.node.ancestors_with_self
+
+    return (
+        any(is_under_way(each) for each in app.workers)
+        or any(each._is_quiet for each in app.screen.query(MessageForm))
+        or any(each._is_waiting for each in app.screen.query(CsvForm))
+        or getattr(below, "_resting", None) is not None
+    )
+
+
 async def answered(pilot):
-    """Until what is asked was answered, and drawn."""
+    """Until what is asked was answered, what is changed was done, and both are drawn."""
+    app = pilot.app
     await pilot.pause()
-    while asked := [each for each in pilot.app.workers if each.group in ("asking", "topic") and not each.is_finished]:
-        await asyncio.wait_for(pilot.app.workers.wait_for_complete(asked), 5)
+    while True:
+        await until(pilot, lambda: not is_busy(app), "answers")
+        app.screen_below().paint_all(app.now_ms())
         await pilot.pause()
-    pilot.app.screen_below().paint_all(pilot.app.now_ms())
-    await pilot.pause()
+        if not is_busy(app):  # what was drawn may ask too
+            return
 
 
 async def press(pilot, *keys):
@@ -50,7 +77,23 @@ async def typed(app, pilot, **fields):
             field.text = text
         else:
             field.value = text
-    await pilot.pause(0.4)
+    await answered(pilot)
+
+
+async def on_top(pilot, kind):
+    """The dialog or screen of this kind, once it is on top."""
+    app = pilot.app
+    await until(pilot, lambda: isinstance(app.screen, kind) and app.screen.is_mounted, kind.__name__)
+    return app.screen
+
+
+async def fill_in(pilot, **values):
+    """Put values into the fields of the form that opens, and send it."""
+    form = await on_top(pilot, FormDialog)
+    for name, value in values.items():
+        form.query_one(f"#field-{name.replace('_', '-')}").value = value
+    await pilot.pause()
+    await pilot.press("ctrl+s")
 
 
 def texts(grid):
