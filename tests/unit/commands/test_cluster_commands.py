@@ -1,6 +1,7 @@
 """Tables, JSON and effects of `topics`, `brokers` and `cluster`, with a cluster that is only said to be there."""
 
 import json
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -416,25 +417,9 @@ def test_brokers_list_names_voters_without_which_no_follower_takes_over(yak, mon
 def test_cluster_restore_abort_dry_run_forgets_no_offer(yak, monkeypatch):
     aborted = []
 
-    class FakeStore:
-        name = "redis://r"
-
-        def __init__(self, _url, *, timeout_s):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def find(self):
-            return SimpleNamespace(state="SEEDING", cluster_id="c", offers={1: "x", 3: "y"})
-
-        def abort(self, found):
-            aborted.append(found.cluster_id)
-
-    monkeypatch.setattr("yak.local.metadata_restore.RestoreStore", FakeStore)
+    found = SimpleNamespace(state="SEEDING", cluster_id="c", offers={1: "x", 3: "y"})
+    store = SimpleNamespace(name="redis://r", find=lambda: found, abort=lambda each: aborted.append(each.cluster_id))
+    monkeypatch.setattr("yak.local.metadata_restore.RestoreStore", lambda _url, *, timeout_s: nullcontext(store))
     ran = yak("cluster", "restore", "--abort", "--dry-run", "--yes")
     assert (ran.code, aborted, ran.err) == (0, [], "The offers of brokers 1, 3 would be forgotten.\n")
     assert yak("cluster", "restore", "--abort", "--yes").code == 0

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -92,15 +93,8 @@ def world(monkeypatch):
         offsets=lambda wanted: {each: SimpleNamespace(offset=found.get(each, -1)) for each in wanted},
     )  # fmt: skip
 
-    class Brokers:
-        def __enter__(self):
-            self.admin = admin
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-    monkeypatch.setattr("yak.commands.groups.connect", lambda _g: Brokers())
+    brokers = SimpleNamespace(admin=admin)
+    monkeypatch.setattr("yak.commands.groups.connect", lambda _g: nullcontext(brokers))
     monkeypatch.setattr("yak.commands.options.Globals.now_ms", lambda _g: NOW_MS)
     monkeypatch.setattr(descriptions, "list_groups", made.list)
     monkeypatch.setattr(descriptions, "describe_groups", made.describe)
