@@ -145,11 +145,3 @@ async def test_the_screen_is_there_before_the_cluster_and_shows_it_by_itself(dem
         widget = app.screen.query_one("#delivery-lines")._lines
         assert widget[0][0].text.startswith("acked")
         assert await app.source.kafka(lambda servers: servers)
-
-
-def test_keep_without_a_demo_is_refused():
-    run = subprocess.run(
-        [sys.executable, "-P", "-m", "yak.commands", "ui", "--keep"], capture_output=True, text=True, timeout=60
-    )
-    assert run.returncode == 2
-    assert "--keep goes with --demo" in run.stderr

@@ -216,13 +216,6 @@ async def test_topic_change_displays_the_difference_for_confirmation():
         assert app.picture.activity.lines[-1].message == "yak topics alter orders -p 5 --delete-config retention.ms"
 
 
-@pytest.mark.parametrize("key", ["a", "E", "X"])
-async def test_read_only_topics_screen_changes_no_topic(key):
-    async with on_recorded(start="topics", is_readonly=True) as (app, pilot):
-        await press(pilot, key)
-        assert isinstance(app.screen, TopicsScreen)
-
-
 @pytest.mark.parametrize(("key", "screen"), [("m", "messages"), ("p", "producer")])
 async def test_messages_and_producer_are_opened_with_the_topic(key, screen, monkeypatch):
     async with on_recorded(start="topics") as (app, pilot):

@@ -28,7 +28,7 @@ async def until(pilot, condition, what="it"):
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, f"not in {PATIENCE_S:.0f} s: {what}"
-        await pilot.pause(0.05)
+        await pilot.pause(0.05)  # from look to look
 
 
 def is_busy(app):

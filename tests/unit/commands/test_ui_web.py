@@ -178,3 +178,9 @@ def test_context_with_the_same_login_is_used(tmp_path, login):
         add_context(path, name, {"bootstrap_servers": f"{name}.example:9092", **login})
     source = ui._other(Globals.resolve(Flags(config=path, context="one")), UiSettings(), "two")
     assert (source.title, source.bootstrap) == ("two", "two.example:9092")
+
+
+def test_keep_without_a_demo_is_refused(yak):
+    ran = yak("ui", "--keep")
+    assert ran.code == 2
+    assert "--keep goes with --demo" in ran.err
