@@ -1,6 +1,7 @@
 """A consumer's thread and the event loop, on both loops: calls in turn, questions back, and clean cancellation."""
 
 import asyncio
+import functools
 import os
 import signal
 import threading
@@ -17,63 +18,66 @@ from yak.client.api.failures import SendFailed
 from yak.client.api.producer import Delivery
 from yak.errors import UsageError
 
-LOOPS = {"asyncio": (yak.aio.LOOP, asyncio.run), "trio": (yak.trio.LOOP, lambda main: trio.run(lambda: main))}
+
+@pytest.fixture(params=[yak.aio.LOOP, yak.trio.LOOP], ids=["asyncio", "trio"])
+def loop(request):
+    return request.param
 
 
-@pytest.fixture(params=LOOPS)
-def either(request):
-    """(the loop, run a coroutine on it, a function that cancels what it is given after a moment)."""
-    loop, run = LOOPS[request.param]
+def run(loop, main):
+    return trio.run(main) if loop is yak.trio.LOOP else asyncio.run(main())
 
-    async def cancel_after(seconds, work):
-        if request.param == "trio":
-            with trio.move_on_after(seconds) as scope:
-                await work()
-            return scope.cancelled_caught
-        try:
-            async with asyncio.timeout(seconds):
-                await work()
-        except TimeoutError:
-            return True
-        return False
 
-    return loop, run, cancel_after
+def in_loop(test):
+    """Run a test that is a coroutine in the loop that it gets."""
+
+    @functools.wraps(test)
+    def in_its_loop(loop, **fixtures):
+        run(loop, functools.partial(test, loop, **fixtures))
+
+    return in_its_loop
+
+
+async def is_cancelled(loop, seconds, work):
+    """Do this, but cancel it after a moment; whether it was cancelled."""
+    if loop is yak.trio.LOOP:
+        with trio.move_on_after(seconds) as scope:
+            await work()
+        return scope.cancelled_caught
+    try:
+        async with asyncio.timeout(seconds):
+            await work()
+    except TimeoutError:
+        return True
+    return False
 
 
 @pytest.fixture
-def worker(either):
-    made = Worker(either[0], "test")
+def worker(loop):
+    made = Worker(loop, "test")
     yield made
     made.end()
 
 
-def test_calls_are_done_one_after_the_other_in_one_thread(either, worker):
-    _, run, _ = either
-
-    async def main():
-        first = await worker.run(threading.get_ident)
-        assert first == await worker.run(threading.get_ident) != threading.get_ident()
-        with pytest.raises(ZeroDivisionError):
-            await worker.run(lambda: 1 / 0)
-
-    run(main())
+@in_loop
+async def test_calls_are_done_one_after_the_other_in_one_thread(loop, worker):
+    first = await worker.run(threading.get_ident)
+    assert first == await worker.run(threading.get_ident) != threading.get_ident()
+    with pytest.raises(ZeroDivisionError):
+        await worker.run(lambda: 1 / 0)
 
 
-def test_call_after_the_end_of_a_worker_raises_closed(either, worker):
-    _, run, _ = either
-
-    async def main():
-        await worker.run(threading.get_ident, is_last=True)
-        worker.end()
-        with pytest.raises(UsageError, match="this consumer is closed") as refused:
-            await worker.run(threading.get_ident)
-        assert refused.value.code == "closed"
-
-    run(main())
+@in_loop
+async def test_call_after_the_end_of_a_worker_raises_closed(loop, worker):
+    await worker.run(threading.get_ident, is_last=True)
+    worker.end()
+    with pytest.raises(UsageError, match="this consumer is closed") as refused:
+        await worker.run(threading.get_ident)
+    assert refused.value.code == "closed"
 
 
-def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_meanwhile(either, worker):
-    loop, run, _ = either
+@in_loop
+async def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_meanwhile(loop, worker):
     order = []
 
     async def answer():
@@ -90,18 +94,15 @@ def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_thread_m
         order.append(("done", threading.get_ident()))
         return 7
 
-    async def main():
-        assert await worker.run(work) == 7
-        assert await worker.run(lambda: 8) == 8
-
-    run(main())
+    assert await worker.run(work) == 7
+    assert await worker.run(lambda: 8) == 8
     here, there = threading.get_ident(), order[0][1]
     assert here != there
     assert order == [("work", there), *[("answer", here), ("visit", there)] * 2, ("done", there)]
 
 
-def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either, worker):
-    loop, run, _ = either
+@in_loop
+async def test_last_work_of_another_task_waits_until_the_answer_has_been_given(loop, worker):
     order = []
     rounds = [Future(), Future()]
 
@@ -125,20 +126,17 @@ def test_last_work_of_another_task_waits_until_the_answer_has_been_given(either,
         await worker.run(lambda: order.append("last"), is_last=True)
         await loop.wait(rounds[1])
 
-    async def main():
-        if loop is yak.aio.LOOP:
-            await asyncio.gather(first(), second())
-        else:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(first)
-                nursery.start_soon(second)
-
-    run(main())
+    if loop is yak.aio.LOOP:
+        await asyncio.gather(first(), second())
+    else:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(first)
+            nursery.start_soon(second)
     assert order == ["answer begins", "visit", "answer ends", "work ends", "last"]
 
 
-def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(either, worker):
-    _, run, _ = either
+@in_loop
+async def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(loop, worker):
     done = []
 
     async def answer():
@@ -148,17 +146,14 @@ def test_exception_of_a_callback_is_raised_by_the_call_after_the_work_is_done(ei
         worker.ask(answer)
         done.append(True)
 
-    async def main():
-        with pytest.raises(LookupError, match="the caller's own"):
-            await worker.run(work)
-        assert done == [True]
-        assert await worker.run(lambda: 1) == 1
-
-    run(main())
+    with pytest.raises(LookupError, match="the caller's own"):
+        await worker.run(work)
+    assert done == [True]
+    assert await worker.run(lambda: 1) == 1
 
 
-def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either, worker):
-    _, run, cancel_after = either
+@in_loop
+async def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(loop, worker):
     done = []
     begun = threading.Event()
 
@@ -167,36 +162,29 @@ def test_a_cancelled_call_ends_when_its_work_is_done_and_not_before(either, work
         time.sleep(0.2)
         done.append(True)
 
-    async def main():
-        assert await cancel_after(0.05, lambda: worker.run(work))
-        assert begun.is_set()
-        assert done == [True]
-        assert await worker.run(lambda: 1) == 1
-
-    run(main())
+    assert await is_cancelled(loop, 0.05, lambda: worker.run(work))
+    assert begun.is_set()
+    assert done == [True]
+    assert await worker.run(lambda: 1) == 1
 
 
-def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(either, worker):
-    loop, run, cancel_after = either
+@in_loop
+async def test_a_call_that_waits_for_its_turn_is_never_done_when_it_is_cancelled(loop, worker):
     done = []
     go_on = threading.Event()
-
-    async def main():
-        long = in_thread(go_on.wait)
-        busy = worker._pool.submit(go_on.wait)
-        assert await cancel_after(0.05, lambda: worker.run(lambda: done.append(True)))
-        go_on.set()
-        await loop.wait(long)
-        await loop.wait(busy)
-        await worker.run(lambda: None)
-        assert done == []
-
-    run(main())
+    long = in_thread(go_on.wait)
+    busy = worker._pool.submit(go_on.wait)
+    assert await is_cancelled(loop, 0.05, lambda: worker.run(lambda: done.append(True)))
+    go_on.set()
+    await loop.wait(long)
+    await loop.wait(busy)
+    await worker.run(lambda: None)
+    assert done == []
 
 
-def test_last_work_is_done_when_its_task_is_cancelled_before_it_begins(either, worker):
+@in_loop
+async def test_last_work_is_done_when_its_task_is_cancelled_before_it_begins(loop, worker):
     """It closes the consumer, which would otherwise stay in its group until its session ends."""
-    loop, run, cancel_after = either
     done = []
     go_on = threading.Event()
 
@@ -205,17 +193,14 @@ def test_last_work_is_done_when_its_task_is_cancelled_before_it_begins(either, w
             await worker.run(lambda: done.append(True), is_last=True)
         await loop.sleep(0)
 
-    async def main():
-        worker._pool.submit(go_on.wait)
-        threading.Timer(0.1, go_on.set).start()
-        assert await cancel_after(0.02, last)
-        assert done == [True]
-
-    run(main())
+    worker._pool.submit(go_on.wait)
+    threading.Timer(0.1, go_on.set).start()
+    assert await is_cancelled(loop, 0.02, last)
+    assert done == [True]
 
 
-def test_cancelled_answer_lets_the_thread_continue(either, worker):
-    loop, run, cancel_after = either
+@in_loop
+async def test_cancelled_answer_lets_the_thread_continue(loop, worker):
     done = []
 
     async def answer():
@@ -225,11 +210,8 @@ def test_cancelled_answer_lets_the_thread_continue(either, worker):
         worker.ask(answer)
         done.append(True)
 
-    async def main():
-        assert await cancel_after(0.05, lambda: worker.run(work))
-        assert done == [True]
-
-    run(main())
+    assert await is_cancelled(loop, 0.05, lambda: worker.run(work))
+    assert done == [True]
 
 
 def test_interrupt_during_a_call_is_raised_after_the_questions_of_the_call():
@@ -255,58 +237,46 @@ def test_interrupt_during_a_call_is_raised_after_the_questions_of_the_call():
     assert done == ["answer", "work"]
 
 
-def test_cancelled_wait_for_a_future_does_not_cancel_the_future(either):
-    loop, run, cancel_after = either
+@in_loop
+async def test_cancelled_wait_for_a_future_does_not_cancel_the_future(loop):
     future = Future()
-
-    async def main():
-        assert await cancel_after(0.02, lambda: loop.wait(future))
-        assert not future.cancelled()
-        future.set_result(3)
-        assert await loop.wait(future) == 3
-        assert await loop.wait_through(future) == 3
-
-    run(main())
+    assert await is_cancelled(loop, 0.02, lambda: loop.wait(future))
+    assert not future.cancelled()
+    future.set_result(3)
+    assert await loop.wait(future) == 3
+    assert await loop.wait_through(future) == 3
 
 
-def test_failure_after_a_cancelled_wait_is_not_marked_as_checked(either):
+@in_loop
+async def test_failure_after_a_cancelled_wait_is_not_marked_as_checked(loop):
     """`flush` raises it then: the task that waited never got it."""
-    loop, run, cancel_after = either
     delivery = Delivery()
-
-    async def main():
-        assert await cancel_after(0.02, lambda: loop.wait(delivery))
-        delivery.set_exception(SendFailed("timed-out", "a record was not acknowledged"))
-        for _ in range(3):
-            await loop.sleep(0.01)
-        assert not delivery.was_checked
-        with pytest.raises(SendFailed):
-            await loop.wait(delivery)
-        assert delivery.was_checked
-
-    run(main())
+    assert await is_cancelled(loop, 0.02, lambda: loop.wait(delivery))
+    delivery.set_exception(SendFailed("timed-out", "a record was not acknowledged"))
+    for _ in range(3):
+        await loop.sleep(0.01)
+    assert not delivery.was_checked
+    with pytest.raises(SendFailed):
+        await loop.wait(delivery)
+    assert delivery.was_checked
 
 
-def test_wait_through_delivers_a_cancellation_at_the_end(either):
-    loop, run, cancel_after = either
+@in_loop
+async def test_wait_through_delivers_a_cancellation_at_the_end(loop):
+    started = time.monotonic()
+    slow = in_thread(lambda: time.sleep(0.2))
 
-    async def main():
-        started = time.monotonic()
-        slow = in_thread(lambda: time.sleep(0.2))
+    async def work():
+        await loop.wait_through(slow)
+        await loop.sleep(0)
 
-        async def work():
-            await loop.wait_through(slow)
-            await loop.sleep(0)
-
-        assert await cancel_after(0.02, work)
-        assert slow.done()
-        assert time.monotonic() - started >= 0.2
-
-    run(main())
+    assert await is_cancelled(loop, 0.02, work)
+    assert slow.done()
+    assert time.monotonic() - started >= 0.2
 
 
-def test_a_shield_lets_a_cancelled_task_wait(either):
-    loop, run, cancel_after = either
+@in_loop
+async def test_a_shield_lets_a_cancelled_task_wait(loop):
     waited = []
 
     async def work():
@@ -317,20 +287,16 @@ def test_a_shield_lets_a_cancelled_task_wait(either):
                 await loop.wait(in_thread(lambda: time.sleep(0.05)))
                 waited.append(True)
 
-    async def main():
-        assert await cancel_after(0.02, work)
-        assert waited == [True]
-
-    run(main())
+    assert await is_cancelled(loop, 0.02, work)
+    assert waited == [True]
 
 
-def test_future_that_completes_after_the_loop_has_ended_logs_nothing(either, caplog):
-    loop, run, cancel_after = either
+def test_future_that_completes_after_the_loop_has_ended_logs_nothing(loop, caplog):
     future = Future()
 
     async def main():
-        await cancel_after(0.02, lambda: loop.wait(future))
+        await is_cancelled(loop, 0.02, lambda: loop.wait(future))
 
-    run(main())
+    run(loop, main)
     future.set_result(1)
     assert caplog.records == []
