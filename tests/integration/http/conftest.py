@@ -2,12 +2,14 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
 from confluent_kafka import Consumer, Producer
 from support.waiting import wait_until
 
+from yak.client.admin import Admin
 from yak.local.cluster import LocalCluster, UpSettings
 
 _names = itertools.count(1)
@@ -47,6 +49,12 @@ class HttpCluster:
     def wait_for_topic(self, name: str) -> None:
         """Until every broker has heard of it."""
         wait_until(lambda: all(self.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name)
+
+    def make_topic(self, name: str, **settings: Any) -> str:
+        """A topic that every broker has heard of; its name."""
+        Admin(self.bootstrap).create_topic(name, **settings)
+        self.wait_for_topic(name)
+        return name
 
     def delete(self, node: int, path: str, **more: object) -> httpx.Response:
         """DELETE."""

@@ -13,7 +13,7 @@ from yak.local.cluster import UpSettings
 
 
 def make_topic(cluster, topic, assignment, **configs):
-    """Led as assigned, and with every replica in sync, in the eyes of all three brokers."""
+    """A topic led as assigned, and with every replica in sync, in the eyes of all three brokers; its name."""
     Admin(cluster.bootstrap).create_topic(
         topic, assignment=assignment, configs={name.replace("_", "."): value for name, value in configs.items()}
     )
@@ -25,6 +25,7 @@ def make_topic(cluster, topic, assignment, **configs):
         ),
         "the topic on all brokers",
     )
+    return topic
 
 
 def rows(cluster, node, topic, more=""):
@@ -50,8 +51,7 @@ def test_every_broker_describes_the_same_cluster(cluster, new_name):
 
 
 def test_a_dead_broker_is_fenced_and_what_it_led_is_led_by_others(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[3, 1, 2]])
+    topic = make_topic(cluster, new_name(), [[3, 1, 2]])
     cluster.local.kill(3)
     wait_until(lambda: cluster.get(1, "/api/cluster").json()["brokers"][2]["state"] == "FENCED", "fenced")
     wait_until(lambda: rows(cluster, 2, topic)[0]["leader"] in (1, 2), "another leader")
@@ -63,8 +63,7 @@ def test_a_dead_broker_is_fenced_and_what_it_led_is_led_by_others(cluster, new_n
 
 
 def test_isr_is_what_yak_isr_shows_from_every_broker(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[1, 2], [2, 3], [3, 1]])
+    topic = make_topic(cluster, new_name(), [[1, 2], [2, 3], [3, 1]])
     for partition in range(3):
         cluster.produce(topic, 5 + partition, partition)
     topic_id = cluster.get(1, f"/topics/{topic}").json()["topic_id"]
@@ -108,8 +107,7 @@ def test_isr_filters_and_keeps_what_is_known_of_a_dead_follower(cluster, new_nam
 
 
 def test_partition_detail_comes_from_its_leader_on_any_broker(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[2, 1]])
+    topic = make_topic(cluster, new_name(), [[2, 1]])
     cluster.produce(topic, 3)
     for node in (1, 2, 3):
         found = cluster.get(node, f"/api/partitions/{topic}/0").json()
@@ -125,8 +123,7 @@ def test_partition_detail_comes_from_its_leader_on_any_broker(cluster, new_name)
 
 
 def test_partition_without_leader_is_described_by_the_receiving_broker(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[3]])
+    topic = make_topic(cluster, new_name(), [[3]])
     cluster.local.kill(3)
     wait_until(lambda: cluster.get(1, f"/api/partitions/{topic}/0").json()["leader"] is None, "no leader")
     found = cluster.get(1, f"/api/partitions/{topic}/0").json()
@@ -158,8 +155,7 @@ def test_invalid_input_is_refused(cluster):
 
 
 def test_partition_numbers_that_are_none_are_refused(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[1]])
+    topic = make_topic(cluster, new_name(), [[1]])
     for number in ("-1", "1", "99999999999", "0x0", "%2e%2e"):
         found = cluster.get(1, f"/api/partitions/{topic}/{number}")
         assert found.status_code in (400, 404), number
@@ -226,8 +222,7 @@ def test_a_group_is_found_again_when_its_coordinator_dies(cluster, new_name):
 
 
 def test_failover_route_moves_leaderships_to_the_requested_broker(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[1, 2, 3], [2, 3, 1]])
+    topic = make_topic(cluster, new_name(), [[1, 2, 3], [2, 3, 1]])
     cluster.produce(topic, 3)
     found = cluster.post(3, "/api/failover", json={"topic": topic, "partition": 0, "to": 3})
     assert found.status_code == 200, found.text
@@ -268,8 +263,7 @@ def test_failover_moves_what_a_broker_leads_and_reports_the_rest(cluster, new_na
 
 
 def test_a_leadership_does_not_go_to_a_dead_broker(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[1, 2, 3]])
+    topic = make_topic(cluster, new_name(), [[1, 2, 3]])
     cluster.local.kill(3)
     for node in (1, 2):
         wait_until(
@@ -312,8 +306,7 @@ def is_running(cluster, node):
 
 
 def test_a_broker_is_stopped_in_order_by_asking_another(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[2, 3, 1]])
+    topic = make_topic(cluster, new_name(), [[2, 3, 1]])
     found = cluster.post(1, "/api/brokers/2/shutdown")
     assert (found.status_code, found.json()["state"]) == (202, "stopping")
     wait_until(lambda: not is_running(cluster, 2), "the process ends")

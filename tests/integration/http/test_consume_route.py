@@ -12,10 +12,7 @@ from yak.ids import TopicPartition as Place
 
 @pytest.fixture
 def topic(cluster, new_name):
-    name = new_name()
-    Admin(cluster.bootstrap).create_topic(name, partitions=3, replication_factor=3)
-    cluster.wait_for_topic(name)
-    return name
+    return cluster.make_topic(new_name(), partitions=3, replication_factor=3)
 
 
 def consume(cluster, node, topic, partition=0, **query):

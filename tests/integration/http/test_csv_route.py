@@ -15,11 +15,8 @@ from yak.server.http.routes.csv_upload import ENCODINGS
 
 @pytest.fixture
 def topic(cluster, new_name):
-    name = new_name()
-    made = {"name": name, "partitions": 3, "configs": {"min.insync.replicas": 2}}
-    cluster.post(1, "/topics", json=made).raise_for_status()
-    cluster.wait_for_topic(name)
-    return name
+    configs = {"min.insync.replicas": "2"}
+    return cluster.make_topic(new_name(), partitions=3, replication_factor=3, configs=configs)
 
 
 def upload(cluster, topic, data, node=1, headers=None, **query):

@@ -91,6 +91,7 @@ def listening(cluster, node: int, query: str = "", **headers: str) -> Iterator[L
 
 def make_topic(cluster, topic, assignment, **configs):
     Admin(cluster.bootstrap).create_topic(topic, assignment=assignment, configs=configs)
+    return topic
 
 
 def test_events_of_a_topic_are_sent(cluster, new_name):
@@ -112,8 +113,7 @@ def test_events_of_a_topic_are_sent(cluster, new_name):
 
 
 def test_live_brokers_send_the_events_of_a_killed_one_causes_first(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[3, 1, 2], [1, 2, 3]])
+    topic = make_topic(cluster, new_name(), [[3, 1, 2], [1, 2, 3]])
     wait_until(lambda: len(cluster.get(2, f"/api/isr?topic={topic}").json()) == 2, "the topic")
     with (
         listening(cluster, 1, "kinds=broker,leader,isr") as one,
@@ -167,8 +167,7 @@ def test_a_cursor_resumes_where_the_last_event_was(cluster, new_name):
 
 
 def test_a_cursor_of_another_boot_is_a_gap_and_a_snapshot_says_how_it_is(cluster, new_name):
-    topic = new_name()
-    make_topic(cluster, topic, [[2, 1]])
+    topic = make_topic(cluster, new_name(), [[2, 1]])
     cluster.produce(topic, 3)
     with listening(cluster, 1, f"cursor=9-abc:17&snapshot=true&topic={topic}&kinds=topic") as events:
         gap = events.until("gap")
@@ -179,8 +178,7 @@ def test_a_cursor_of_another_boot_is_a_gap_and_a_snapshot_says_how_it_is(cluster
         assert (row["leader"], row["high_watermark"], row["log_end_offsets"]["2"]) == (2, 3, 3)
         cursor = events.last_id
     # the snapshot's id is a cursor too
-    other = new_name()
-    make_topic(cluster, other, [[1]])
+    other = make_topic(cluster, new_name(), [[1]])
     with listening(cluster, 1, f"cursor={cursor}&kinds=topic") as events:
         events.until("topic-created", topic=other)
         assert "gap" not in events.kinds()

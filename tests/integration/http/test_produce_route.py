@@ -28,12 +28,8 @@ def read_all(bootstrap, topic, partitions, count):
 
 @pytest.fixture
 def topic(cluster, new_name):
-    name = new_name()
-    Admin(cluster.bootstrap).create_topic(
-        name, partitions=6, replication_factor=3, configs={"min.insync.replicas": "2"}
-    )
-    wait_until(lambda: all(cluster.get(node, f"/topics/{name}").status_code == 200 for node in (1, 2, 3)), name)
-    return name
+    configs = {"min.insync.replicas": "2"}
+    return cluster.make_topic(new_name(), partitions=6, replication_factor=3, configs=configs)
 
 
 def test_any_broker_takes_any_record_and_a_kafka_client_reads_it(cluster, topic):

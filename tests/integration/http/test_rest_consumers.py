@@ -88,10 +88,7 @@ def _instances_deleted() -> Iterator[None]:
 @pytest.fixture
 def topic(cluster, new_name):
     """Four partitions, on all three brokers."""
-    name = new_name()
-    Admin(cluster.bootstrap).create_topic(name, assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2]])
-    cluster.wait_for_topic(name)
-    return name
+    return cluster.make_topic(new_name(), assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 3, 2]])
 
 
 def produce(cluster, topic: str, values: list[bytes], key: bytes | None = None) -> None:

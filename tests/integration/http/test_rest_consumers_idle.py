@@ -13,7 +13,6 @@ import pytest
 import trio
 from confluent_kafka.admin import AdminClient
 
-from yak.client.admin import Admin
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import PLAINTEXT_LISTENER
@@ -90,10 +89,7 @@ def members(cluster, group: str) -> int:
 
 @pytest.fixture
 def topic(cluster, new_name):
-    name = new_name()
-    Admin(cluster.bootstrap).create_topic(name, assignment=[[1, 2], [2, 3]])
-    cluster.wait_for_topic(name)
-    return name
+    return cluster.make_topic(new_name(), assignment=[[1, 2], [2, 3]])
 
 
 async def test_idle_instance_is_closed_and_leaves_its_group(cluster, topic, new_name):

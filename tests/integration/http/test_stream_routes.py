@@ -70,11 +70,7 @@ def listening(cluster, node, path, last_id=None):
 
 @pytest.fixture
 def topics(cluster, new_name):
-    names = [new_name(), new_name()]
-    for name in names:
-        cluster.post(1, "/topics", json={"name": name, "partitions": 3}).raise_for_status()
-        cluster.wait_for_topic(name)
-    return names
+    return [cluster.make_topic(new_name(), partitions=3, replication_factor=3) for _ in range(2)]
 
 
 def put(cluster, topic, payloads, node=1, **more):
