@@ -24,6 +24,9 @@ class Message:
     timestamp_ms: int = 1_700_000_000_000
 
 
+Messages = Sequence[Message]
+
+
 @dataclass(frozen=True, slots=True)
 class Described:
     """What a client knows of the cluster."""
@@ -48,13 +51,7 @@ class ClientKind(Protocol):
     def alter_config(self, topic: str, name: str, value: str) -> None: ...
     def describe_cluster(self) -> Described: ...
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        partition: int = 0,
-        codec: str = "none",
-        idempotent: bool = True,
+        self, topic: str, messages: Messages, *, partition: int = 0, codec: str = "none", idempotent: bool = True
     ) -> list[int]: ...
     def consume(self, topic: str, count: int, *, partition: int = 0, offset: int = 0) -> list[tuple[int, Message]]: ...
     def offset_for_time(self, topic: str, timestamp_ms: int, *, partition: int = 0) -> int | None: ...
@@ -117,13 +114,7 @@ class Confluent:
         return Described(found.cluster_id, found.controller.id, brokers)
 
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        partition: int = 0,
-        codec: str = "none",
-        idempotent: bool = True,
+        self, topic: str, messages: Messages, *, partition: int = 0, codec: str = "none", idempotent: bool = True
     ) -> list[int]:
         from confluent_kafka import Producer
 
@@ -195,6 +186,27 @@ class Confluent:
         return Consumer({**self._common, "group.id": "only-assigns", "enable.auto.commit": False})
 
 
+# what aiokafka has in common with kafka-python
+
+
+def _producing(codec: str, idempotent: bool) -> dict[str, Any]:
+    """The settings of a producer."""
+    compression = None if codec == "none" else codec
+    return {"compression_type": compression, "enable_idempotence": idempotent, "acks": "all", "linger_ms": 20}
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    """What `send` is given of a message."""
+    headers = list(message.headers)
+    return {"value": message.value, "key": message.key, "headers": headers, "timestamp_ms": message.timestamp_ms}
+
+
+def _offset_and_message(record: Any) -> tuple[int, Message]:
+    """A record that a consumer gave."""
+    headers = tuple((name, value) for name, value in record.headers)
+    return record.offset, Message(record.value, record.key, headers, record.timestamp)
+
+
 class KafkaPython:
     """kafka-python: pure Python, its own protocol code."""
 
@@ -246,7 +258,7 @@ class KafkaPython:
 
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         found = self._with_admin(lambda admin: admin.describe_configs([resource], config_filter="all"))
-        return _configs_in(found, topic)
+        return {name: entry["value"] for name, entry in found["topic"][topic].items()}
 
     def alter_config(self, topic: str, name: str, value: str) -> None:
         from kafka.admin import ConfigResource, ConfigResourceType
@@ -260,35 +272,13 @@ class KafkaPython:
         return Described(found["cluster_id"], found["controller_id"], brokers)
 
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        partition: int = 0,
-        codec: str = "none",
-        idempotent: bool = True,
+        self, topic: str, messages: Messages, *, partition: int = 0, codec: str = "none", idempotent: bool = True
     ) -> list[int]:
         from kafka import KafkaProducer
 
-        producer = KafkaProducer(
-            bootstrap_servers=self._bootstrap,
-            compression_type=None if codec == "none" else codec,
-            enable_idempotence=idempotent,
-            acks="all",
-            linger_ms=20,
-        )
+        producer = KafkaProducer(bootstrap_servers=self._bootstrap, **_producing(codec, idempotent))
         try:
-            sent = [
-                producer.send(
-                    topic,
-                    value=each.value,
-                    key=each.key,
-                    headers=list(each.headers),
-                    partition=partition,
-                    timestamp_ms=each.timestamp_ms,
-                )
-                for each in messages
-            ]
+            sent = [producer.send(topic, partition=partition, **_fields(each)) for each in messages]
             producer.flush(PATIENCE_SECONDS)
             return [each.get(PATIENCE_SECONDS).offset for each in sent]
         finally:
@@ -305,9 +295,7 @@ class KafkaPython:
             found: list[tuple[int, Message]] = []
             deadline = time.monotonic() + PATIENCE_SECONDS
             while len(found) < count and time.monotonic() < deadline:
-                for each in consumer.poll(timeout_ms=1000).get(there, ()):
-                    headers = tuple((name, value) for name, value in each.headers)
-                    found.append((each.offset, Message(each.value, each.key, headers, each.timestamp)))
+                found += map(_offset_and_message, consumer.poll(timeout_ms=1000).get(there, ()))
             return found
         finally:
             consumer.close()
@@ -412,37 +400,15 @@ class Aiokafka:
         return Described(found["cluster_id"], found["controller_id"], brokers)
 
     def produce(
-        self,
-        topic: str,
-        messages: Sequence[Message],
-        *,
-        partition: int = 0,
-        codec: str = "none",
-        idempotent: bool = True,
+        self, topic: str, messages: Messages, *, partition: int = 0, codec: str = "none", idempotent: bool = True
     ) -> list[int]:
         from aiokafka import AIOKafkaProducer
 
         async def run() -> list[int]:
-            producer = AIOKafkaProducer(
-                bootstrap_servers=self._bootstrap,
-                compression_type=None if codec == "none" else codec,
-                enable_idempotence=idempotent,
-                acks="all",
-                linger_ms=20,
-            )
+            producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, **_producing(codec, idempotent))
             await producer.start()
             try:
-                sent = [
-                    await producer.send(
-                        topic,
-                        value=each.value,
-                        key=each.key,
-                        headers=list(each.headers),
-                        partition=partition,
-                        timestamp_ms=each.timestamp_ms,
-                    )
-                    for each in messages
-                ]
+                sent = [await producer.send(topic, partition=partition, **_fields(each)) for each in messages]
                 return [(await each).offset for each in sent]
             finally:
                 await producer.stop()
@@ -460,9 +426,7 @@ class Aiokafka:
             found: list[tuple[int, Message]] = []
             deadline = time.monotonic() + PATIENCE_SECONDS
             while len(found) < count and time.monotonic() < deadline:
-                for each in (await consumer.getmany(there, timeout_ms=1000)).get(there, ()):
-                    headers = tuple((name, value) for name, value in each.headers)
-                    found.append((each.offset, Message(each.value, each.key, headers, each.timestamp)))
+                found += map(_offset_and_message, (await consumer.getmany(there, timeout_ms=1000)).get(there, ()))
             return found
 
         return self._with_consumer(work)
@@ -507,17 +471,3 @@ class Aiokafka:
 
 
 CLIENT_KINDS: dict[str, Callable[[str], ClientKind]] = {each.name: each for each in (Confluent, KafkaPython, Aiokafka)}
-
-
-def _configs_in(found: Any, topic: str) -> dict[str, str | None]:
-    """kafka-python's answer: {ConfigResource type: {topic: {name: {"value": …}}}}, by whatever keys it uses."""
-    if isinstance(found, dict) and topic in found:
-        return {name: _value_of(entry) for name, entry in found[topic].items()}
-    for inner in found.values() if isinstance(found, dict) else ():
-        if isinstance(inner, dict) and topic in inner:
-            return {name: _value_of(entry) for name, entry in inner[topic].items()}
-    raise AssertionError(f"no configs of {topic} in {found!r}")
-
-
-def _value_of(entry: Any) -> str | None:
-    return entry["value"] if isinstance(entry, dict) else entry
