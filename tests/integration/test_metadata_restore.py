@@ -77,7 +77,7 @@ class Cluster:
 
     def secret(self) -> str | None:
         """The cluster's secret as the store holds it; None when it has none."""
-        with redis.Redis.from_url(self.redis.url, decode_responses=True) as client:
+        with self.redis.client() as client:
             return client.get("{y}:secret")
 
     def secret_files(self) -> list[Path]:

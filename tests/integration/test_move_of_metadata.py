@@ -10,6 +10,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from support.loads import SteadyLoad, check_complete
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
 from yak.client.quorum import describe_quorum
 from yak.client.store_moves import BrokerStores, read_stores
@@ -27,15 +28,12 @@ MOVE_SECONDS = 150
 @pytest.fixture
 def cluster(yak: Any) -> Iterator[LocalCluster]:
     """Three brokers with the cluster's own Redis, and a topic with three replicas."""
-    made = LocalCluster(str(yak.folder / "yak-data"))
-    try:
-        # outside the ephemeral range, so that no other test takes the port of a voter that is down
-        lasting = tuple({find_lasting("127.0.0.1") for _ in range(9)})[:3]
-        status = made.up(UpSettings(ports=lasting, brokers=3, leaders=3, no_http=True)).status
-        make_topics(status.bootstrap, (parse_seed_topic(f"{TOPIC}:3"),), timeout_ms=20_000)
+    # outside the ephemeral range, so that no other test takes the port of a voter that is down
+    lasting = tuple({find_lasting("127.0.0.1") for _ in range(9)})[:3]
+    settings = UpSettings(ports=lasting, brokers=3, leaders=3, no_http=True)
+    with running_cluster(yak.folder / "yak-data", settings) as made:
+        make_topics(made.status().bootstrap, (parse_seed_topic(f"{TOPIC}:3"),), timeout_ms=20_000)
         yield made
-    finally:
-        made.discard()
 
 
 def stores(cluster: LocalCluster) -> list[BrokerStores]:

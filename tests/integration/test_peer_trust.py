@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from support.raw import Closed, RawClient
 from support.waiting import wait_until
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
 from yak.client.replica_offsets import read_metadata
 from yak.local.cluster import LocalCluster, UpSettings
@@ -30,15 +31,12 @@ PATIENCE_SECONDS = 20.0
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers that take few connections of one address, and a topic that broker 1 leads."""
-    made = LocalCluster(str(tmp_path_factory.mktemp("cluster")))
-    try:
-        limit = f"max.connections.per.ip={CONNECTIONS_MAX}"
-        made.up(UpSettings(port=0, http_port=0, brokers=3, leaders=1, configs=(limit,)))
+    limit = f"max.connections.per.ip={CONNECTIONS_MAX}"
+    settings = UpSettings(port=0, http_port=0, brokers=3, leaders=1, configs=(limit,))
+    with running_cluster(tmp_path_factory.mktemp("cluster"), settings) as made:
         admin = Admin(made.status().bootstrap)
         admin.create_topic("orders", assignment=[[1, 2, 3]], configs={"min.insync.replicas": "2"})
         yield made
-    finally:
-        made.discard()
 
 
 def get(cluster: LocalCluster, path: str, node_id: int = 1) -> httpx.Response:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,6 @@ from yak.client.admin import Admin
 from yak.local.spawn import yak_argv
 
 
-def keys_of(redis: OwnRedis) -> Any:
-    """A client of the Redis that holds the projection."""
-    return redis_py.Redis.from_url(redis.url, decode_responses=True)
-
-
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
     made = OwnRedis(tmp_path_factory.mktemp("projection"))
@@ -30,11 +26,8 @@ def looked_at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
 
 @pytest.fixture(scope="module")
 def cluster(looked_at: OwnRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaftCluster]:
-    made = RaftCluster(tmp_path_factory.mktemp("raft"), flags=("--project-redis", looked_at.url))
-    try:
+    with closing(RaftCluster(tmp_path_factory.mktemp("raft"), flags=("--project-redis", looked_at.url))) as made:
         yield made.start()
-    finally:
-        made.close()
 
 
 def from_redis(url: str, topic: str) -> list[dict[str, Any]]:
@@ -64,9 +57,9 @@ def test_isr_and_offsets_are_in_redis_and_follow_the_cluster(cluster: RaftCluste
     wait_until(lambda: cluster.get(1, "/topics/shown").status_code == 200, "the topic")
     write(cluster, "shown", 20)
     wait_until(lambda: is_same(cluster, url, "shown"), "the projection")
-    state = keys_of(looked_at).hgetall("{y}:cluster")
+    state = looked_at.client().hgetall("{y}:cluster")
     assert (state["state"], state["cluster_id"]) == ("PROJECTION", cluster.get(1, "/health").json()["cluster_id"])
-    assert not keys_of(looked_at).exists("{y}:secret", "{y}:log")
+    assert not looked_at.client().exists("{y}:secret", "{y}:log")
 
     leader = cluster.quorum_leader()
     other = 1 if leader != 1 else 2
@@ -81,8 +74,8 @@ def test_isr_and_offsets_are_in_redis_and_follow_the_cluster(cluster: RaftCluste
 
     assert cluster.ask(other, "DELETE", "/topics/shown").status_code == 200
     wait_until(lambda: not from_redis(url, "shown"), "the deletion")
-    assert not list(keys_of(looked_at).scan_iter("{y}:p:*"))
-    assert not keys_of(looked_at).hgetall("{y}:hw")
+    assert not list(looked_at.client().scan_iter("{y}:p:*"))
+    assert not looked_at.client().hgetall("{y}:hw")
 
 
 def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluster, looked_at: OwnRedis) -> None:
@@ -91,7 +84,7 @@ def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluste
     wait_until(lambda: cluster.get(1, "/topics/again").status_code == 200, "the topic")
     write(cluster, "again", 3)
     wait_until(lambda: is_same(cluster, url, "again"), "the projection")
-    keys_of(looked_at).flushall()
+    looked_at.client().flushall()
     wait_until(lambda: is_same(cluster, url, "again"), "the projection in an emptied Redis")
 
     looked_at.kill()
@@ -106,16 +99,13 @@ def test_redis_that_goes_away_or_is_emptied_is_written_again(cluster: RaftCluste
 
 
 def test_redis_with_another_cluster_is_not_touched(cluster: RaftCluster, looked_at: OwnRedis, tmp_path: Path) -> None:
-    client = keys_of(looked_at)
+    client = looked_at.client()
     other = looked_at.url.rpartition("/")[0] + "/5"
     elsewhere = redis_py.Redis.from_url(other, decode_responses=True)
     elsewhere.hset("{y}:cluster", mapping={"cluster_id": "another", "state": "LIVE"})
-    made = RaftCluster(tmp_path, brokers=1, voters=1, flags=("--project-redis", other))
-    try:
+    with closing(RaftCluster(tmp_path, brokers=1, voters=1, flags=("--project-redis", other))) as made:
         made.start()
         wait_until(lambda: "projection-refused" in made.log_path(1).read_text(), "a refusal")
         assert list(elsewhere.scan_iter("*")) == ["{y}:cluster"]
         assert elsewhere.hgetall("{y}:cluster") == {"cluster_id": "another", "state": "LIVE"}
-    finally:
-        made.close()
     assert client.hget("{y}:cluster", "cluster_id") == cluster.get(1, "/health").json()["cluster_id"]

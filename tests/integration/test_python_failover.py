@@ -8,6 +8,7 @@ import trio
 from support.waiting import wait_until
 
 import yak
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
 from yak.local.cluster import LocalCluster, UpSettings
 
@@ -22,12 +23,9 @@ CONFIGS = (
 
 @pytest.fixture
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    made = LocalCluster(str(tmp_path_factory.mktemp("python") / "cluster"))
-    try:
-        made.up(UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS))
+    settings = UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS)
+    with running_cluster(tmp_path_factory.mktemp("python") / "cluster", settings) as made:
         yield made
-    finally:
-        made.down()
 
 
 def test_a_killed_leader_and_coordinator_costs_neither_records_nor_commits(cluster: LocalCluster) -> None:

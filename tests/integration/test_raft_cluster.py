@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from support.loads import SteadyLoad, check_complete, read_all
 from support.waiting import wait_until
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
 from yak.client.quorum import QuorumState, describe_quorum
 from yak.errors import YakError
@@ -24,12 +25,9 @@ TOPIC = "orders"
 @pytest.fixture
 def cluster(yak: Any) -> Iterator[LocalCluster]:
     """Three brokers, all of them voters, in the folder of `yak`."""
-    made = LocalCluster(str(yak.folder / "yak-data"))
-    try:
-        made.up(UpSettings(port=0, brokers=3, leaders=3, metadata="raft", no_http=True))
+    settings = UpSettings(port=0, brokers=3, leaders=3, metadata="raft", no_http=True)
+    with running_cluster(yak.folder / "yak-data", settings) as made:
         yield made
-    finally:
-        made.discard()
 
 
 def address(cluster: LocalCluster, node_id: int) -> str:

@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaProducer
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 
 CONFIGS = (
@@ -186,12 +187,9 @@ def test_kafka_python_commits_and_aborts(module_broker: Any, unique_topic: str) 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
-    made = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        made.up(UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS))
+    settings = UpSettings(port=0, brokers=3, leaders=3, configs=CONFIGS)
+    with running_cluster(tmp_path / "cluster", settings) as made:
         yield made
-    finally:
-        made.discard()
 
 
 def test_transactions_survive_kills_of_the_coordinator_and_of_leaders(cluster: LocalCluster) -> None:

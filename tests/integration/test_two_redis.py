@@ -3,6 +3,7 @@
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,9 @@ from yak.local.redis_child import RunningRedis
 def cluster(tmp_path: Path) -> Iterator[FaultCluster]:
     if not sys.platform.startswith("linux"):
         pytest.skip("the fault proxy finds out who calls from /proc, which only Linux has")
-    made = FaultCluster(tmp_path / "cluster")
-    try:
+    with closing(FaultCluster(tmp_path / "cluster")) as made:
         made.start()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 
 _names = itertools.count(1)
@@ -24,14 +25,11 @@ for _name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """One broker with topics of one replica; a test that kills it starts it again."""
-    local = LocalCluster(str(tmp_path_factory.mktemp("spark-cluster")))
-    try:
-        # records have timestamps of days that retention would delete
-        configs = ("offsets.topic.num.partitions=1", "log.retention.ms=-1")
-        local.up(UpSettings(port=0, brokers=1, leaders=1, configs=configs))
+    # records have timestamps of days that retention would delete
+    configs = ("offsets.topic.num.partitions=1", "log.retention.ms=-1")
+    settings = UpSettings(port=0, brokers=1, leaders=1, configs=configs)
+    with running_cluster(tmp_path_factory.mktemp("spark-cluster"), settings) as local:
         yield local
-    finally:
-        local.discard()
 
 
 @pytest.fixture

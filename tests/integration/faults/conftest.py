@@ -5,6 +5,7 @@ A cluster for all files would be idle for the rest of a run, in each worker: 3 %
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from support.fault_cluster import FaultCluster
@@ -14,12 +15,9 @@ from support.fault_cluster import FaultCluster
 def whole_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultCluster]:
     if not sys.platform.startswith("linux"):
         pytest.skip("the fault proxy finds out who calls from /proc, which only Linux has")
-    made = FaultCluster(tmp_path_factory.mktemp("faults") / "cluster")
-    try:
+    with closing(FaultCluster(tmp_path_factory.mktemp("faults") / "cluster")) as made:
         made.start()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -2,52 +2,28 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import redis
-from support.held_port import HeldPort
+from support.own_redis import OwnRedis
 from support.waiting import wait_until
 
 from tests.integration.http.conftest import HttpCluster
-from yak.local import redis_child
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.local.metadata_restore import RestoreStore
-from yak.local.processes import kill
-from yak.local.redis_child import RunningRedis
-
-
-class OwnRedis:
-    """The store of these tests, which may be stopped, emptied and trimmed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.held = HeldPort()
-        self.running: RunningRedis = self.start()
-
-    def start(self) -> RunningRedis:
-        self.running = redis_child.start(str(self.folder / "redis"), self.held.number, str(self.folder / "redis.log"))
-        return self.running
-
-    def stop(self) -> None:
-        kill(self.running.process)
-
-    def client(self) -> "redis.Redis":
-        return redis.Redis.from_url(self.running.url, decode_responses=True)
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnRedis]:
     made = OwnRedis(tmp_path_factory.mktemp("store"))
     yield made
-    made.stop()
+    made.kill()
 
 
 @pytest.fixture(scope="module")
 def cluster(store: OwnRedis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpCluster]:
     made = HttpCluster(LocalCluster(str(tmp_path_factory.mktemp("meta"))))
     try:
-        made.local.up(UpSettings(port=0, brokers=2, leaders=2, redis_url=store.running.url))
+        made.local.up(UpSettings(port=0, brokers=2, leaders=2, redis_url=store.url))
         yield made
     finally:
         made.client.close()
@@ -88,7 +64,7 @@ def test_a_yak_broker_takes_its_id_from_an_external_broker(cluster):
 def test_without_the_store_reads_work_and_changes_are_refused(cluster, store):
     made = invite(cluster, 51).json()
     offset = cluster.get(1, "/metadata/image").json()["offset"]
-    store.stop()
+    store.kill()
     wait_until(lambda: redis_state(cluster) == "lost", "the outage is noticed")
     for path, body in (
         ("/register_broker", {"brokerId": 52, "brokerHost": "h", "brokerPort": 1}),
@@ -126,7 +102,7 @@ def test_a_store_that_was_emptied_is_restored_without_its_external_brokers(clust
     with store.client() as client:
         client.flushall()
         wait_until(lambda: client.hlen("{y}:offers") == 3, "all brokers have offered")
-    with RestoreStore(store.running.url, timeout_s=5.0) as restore:
+    with RestoreStore(store.url, timeout_s=5.0) as restore:
         found = restore.find()
         restore.commit(found, found.plan())
     wait_until(lambda: all(is_in(cluster, node, then["incarnation"] + 1) for node in (1, 2, 3)), "everybody is back")

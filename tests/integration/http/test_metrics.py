@@ -15,8 +15,9 @@ from confluent_kafka import Producer
 from prometheus_client import parser
 from support.waiting import wait_until
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
-from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.cluster import UpSettings
 
 GRAFANA = Path(__file__).resolve().parents[3] / "packaging" / "grafana"
 
@@ -184,13 +185,10 @@ def all_samples(running, tmp_path_factory) -> dict[str, set[str]]:
 
 def samples_of_a_quorum(folder: Path) -> list:
     """All samples of a voter and an observer."""
-    made = LocalCluster(str(folder / "yak-data"))
-    try:
-        status = made.up(UpSettings(port=0, brokers=2, metadata="raft")).status
+    with running_cluster(folder / "yak-data", UpSettings(port=0, brokers=2, metadata="raft")) as made:
+        status = made.status()
         Admin(status.bootstrap).create_topic("orders")
         texts = [httpx.get(f"{each.http_address}/metrics", trust_env=False).text for each in status.brokers]
-    finally:
-        made.discard()
     return [sample for text in texts for sample in Scrape(text).samples]
 
 

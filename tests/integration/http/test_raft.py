@@ -4,6 +4,7 @@ import itertools
 import json
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import jsonschema
 import pytest
@@ -17,11 +18,8 @@ RATES_MAX = 100
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RaftCluster]:
-    made = RaftCluster(tmp_path_factory.mktemp("raft"), brokers=4, voters=3)
-    try:
+    with closing(RaftCluster(tmp_path_factory.mktemp("raft"), brokers=4, voters=3)) as made:
         yield made.start()
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Wire
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from yak.local.cluster import LocalCluster, UpSettings
+from tests.clusters import running_cluster
+from yak.local.cluster import UpSettings
 
 pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(180)]
 TOOLS = "org.apache.kafka.tools."
@@ -127,18 +128,10 @@ WORKING = [
         "@ --topic latency --num-records 20 --producer-acks all --record-size 100",
         "Avg latency",
     ),
-    Tool(
-        "kafka-verifiable-producer",
-        f"{TOOLS}VerifiableProducer",
-        "@ --topic verified --max-messages 3",
-        '"acked":3',
-    ),
+    Tool("kafka-verifiable-producer", f"{TOOLS}VerifiableProducer", "@ --topic verified --max-messages 3", '"acked":3'),
     Tool("kafka-transactions", f"{TOOLS}TransactionsCommand", "@ list", r"payments\s+[123]\s+\d+\s+CompleteCommit"),
     Tool(
-        "kafka-transactions",
-        f"{TOOLS}TransactionsCommand",
-        "@ describe --transactional-id payments",
-        "CompleteCommit",
+        "kafka-transactions", f"{TOOLS}TransactionsCommand", "@ describe --transactional-id payments", "CompleteCommit"
     ),
     Tool("kafka-transactions", f"{TOOLS}TransactionsCommand", "@ find-hanging --topic orders", "StartOffset"),
     Tool(
@@ -231,9 +224,7 @@ class Bench(NamedTuple):
 @pytest.fixture(scope="module")
 def bench(newest_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("tools")
-    cluster = LocalCluster(str(folder / "cluster"))
-    try:
-        cluster.up(UpSettings(port=0, brokers=3, no_http=True))
+    with running_cluster(folder / "cluster", UpSettings(port=0, brokers=3, no_http=True)) as cluster:
         bootstrap = cluster.status().bootstrap
         _fill(bootstrap)
         (folder / "empty.properties").touch()
@@ -245,8 +236,6 @@ def bench(newest_java: list[str], tmp_path_factory: pytest.TempPathFactory) -> I
         segments = (folder / "cluster").rglob("__consumer_offsets-*/00000000000000000000.log")
         offsets = next(path for path in segments if path.stat().st_size)
         yield Bench(bootstrap, newest_java, folder, log, offsets)
-    finally:
-        cluster.discard()
 
 
 def _fill(bootstrap: str) -> None:

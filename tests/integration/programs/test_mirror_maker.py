@@ -9,7 +9,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from versus.brokers import KafkaBroker, running
 
-from yak.local.cluster import LocalCluster, UpSettings
+from tests.clusters import running_cluster
+from yak.local.cluster import UpSettings
 from yak.testing.cluster import Cluster
 
 pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(400)]
@@ -39,12 +40,8 @@ RECORDS = 600
 @pytest.fixture
 def second_yak(tmp_path: Path) -> Iterator[str]:
     """The address of a cluster of one broker."""
-    cluster = LocalCluster(str(tmp_path / "second"))
-    try:
-        cluster.up(UpSettings(port=0, brokers=1, leaders=1, no_http=True))
+    with running_cluster(tmp_path / "second", UpSettings(port=0, brokers=1, leaders=1, no_http=True)) as cluster:
         yield cluster.status().bootstrap
-    finally:
-        cluster.discard()
 
 
 @pytest.fixture

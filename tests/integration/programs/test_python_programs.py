@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(600)]
@@ -61,15 +62,11 @@ class Programs:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three brokers with the topics `orders` and `counts`."""
-    cluster = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        cluster.up(UpSettings(port=0, brokers=3, no_http=True))
+    with running_cluster(tmp_path / "cluster", UpSettings(port=0, brokers=3, no_http=True)) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.status().bootstrap})
         for created in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in ("orders", "counts")]).values():
             created.result(20)
         yield cluster
-    finally:
-        cluster.discard()
 
 
 @pytest.fixture

@@ -19,29 +19,16 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 
 pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(700)]
 SMOKE_TEST = "org.apache.kafka.streams.tests.StreamsSmokeTest"
 WORD_COUNT = "org.apache.kafka.streams.examples.wordcount.WordCountDemo"
 TOPICS = [
-    "data",
-    "fk",
-    "echo",
-    "min",
-    "min-suppressed",
-    "min-raw",
-    "max",
-    "sum",
-    "sws-raw",
-    "sws-suppressed",
-    "dif",
-    "cnt",
-    "avg",
-    "wcnt",
-    "tagg",
-    "fk-result",
-]
+    "data", "fk", "echo", "min", "min-suppressed", "min-raw", "max", "sum", "sws-raw", "sws-suppressed", "dif", "cnt",
+    "avg", "wcnt", "tagg", "fk-result",
+]  # fmt: skip
 SETTINGS = """\
 bootstrap.servers={bootstrap}
 processing.guarantee={guarantee}
@@ -97,12 +84,8 @@ class Programs:
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Three brokers, as `yak up -d --brokers 3` starts them."""
-    cluster = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        cluster.up(UpSettings(port=0, brokers=3, no_http=True))
+    with running_cluster(tmp_path / "cluster", UpSettings(port=0, brokers=3, no_http=True)) as cluster:
         yield cluster
-    finally:
-        cluster.discard()
 
 
 @pytest.fixture

@@ -19,14 +19,16 @@ def embedded():
     shutil.rmtree(directory)
 
 
+@pytest.fixture
+def connected(embedded):
+    """A client of the Redis."""
+    with redis_py.Redis.from_url(embedded.url) as client:
+        yield client
+
+
 @pytest.fixture(params=["memory", "redis"])
 def backend(request):
-    if request.param == "memory":
-        yield MemoryBackend()
-        return
-    client = redis_py.Redis.from_url(request.getfixturevalue("embedded").url)
-    yield RedisBackend(client)
-    client.close()
+    return MemoryBackend() if request.param == "memory" else RedisBackend(request.getfixturevalue("connected"))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 import json
 
-import redis as redis_py
 from support.stores import Caller, MemoryBackend, RedisBackend, brokers, kinds, topic_id_of
 
 from yak.cluster.image import Image
@@ -43,13 +42,9 @@ def test_another_cluster_and_another_incarnation_are_refused(one):
 def test_verify_says_what_the_store_knows_of_the_asker(one, backend):
     value = one("verify").value
     assert value["broker"] == {
-        "broker_epoch": 2,
-        "boot_id": "1-boot-1",
-        "acted_epoch": 0,
-        "state": "ACTIVE",
-        "host": "localhost",
+        "broker_epoch": 2, "boot_id": "1-boot-1", "acted_epoch": 0, "state": "ACTIVE", "host": "localhost",
         "port": 9092,
-    }
+    }  # fmt: skip
     assert (value["controller_id"], value["controller_epoch"], value["incarnation"]) == (1, 1, 1)
     assert "broker" not in Caller(backend, 5)("verify").value
 
@@ -122,11 +117,10 @@ def test_a_stale_broker_can_do_nothing(one, backend):
     assert one.alter("broker", "", [["x", "2"]]).code == "STALE_BROKER_EPOCH"
 
 
-def test_both_stores_come_to_the_same_image(embedded):
+def test_both_stores_come_to_the_same_image(connected):
     """One run of calls on each; the images must be equal in all but hashes and times."""
     images = []
-    client = redis_py.Redis.from_url(embedded.url)
-    for backend in (MemoryBackend(), RedisBackend(client)):
+    for backend in (MemoryBackend(), RedisBackend(connected)):
         one, other = brokers(backend, 2)
         one.create("a", replicas=["1,2", "2,1", "2"], configs={"min.insync.replicas": "2", "x": "ü"})
         one.create("b")
@@ -138,6 +132,5 @@ def test_both_stores_come_to_the_same_image(embedded):
         one("alloc_pid")
         one.register("boot-2", rack="r1")
         images.append(one.catch_up().image)
-    client.close()
     assert images[0].offset == images[1].offset
     assert images[0].without_position() == images[1].without_position()

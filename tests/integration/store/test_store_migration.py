@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import redis as redis_py
 from support.store_walk import random_step, take_answer
 from support.stores import Backend, Caller, MemoryBackend, RedisBackend, brokers, topic_id_of
 
@@ -16,13 +15,6 @@ from yak.ports.metadata_store import StoreOutcome
 from yak.server.redis_projection import _SCRIPT
 
 MOVES = ("export_metadata", "open_imported", "close_exported", "cancel_export")
-
-
-@pytest.fixture
-def connected(embedded):
-    client = redis_py.Redis.from_url(embedded.url)
-    yield client
-    client.close()
 
 
 @pytest.fixture(params=["memory", "redis"])

@@ -1,7 +1,6 @@
 import random
 
 import pytest
-import redis as redis_py
 from support.store_walk import random_step, take_answer
 from support.stores import Caller, MemoryBackend, RedisBackend, brokers
 
@@ -43,10 +42,9 @@ SEEDS = (*range(6), *(pytest.param(seed, marks=pytest.mark.thorough) for seed in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
+def test_both_stores_answer_alike_whatever_is_called(connected, seed):
     rng = random.Random(seed)
-    client = redis_py.Redis.from_url(embedded.url)
-    worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(client, keep_dumps=False))]
+    worlds = [brokers(backend, 4) for backend in (MemoryBackend(), RedisBackend(connected, keep_dumps=False))]
     sent: list[tuple[int, list[StoreRequest]]] = []
     codes: dict[str, int] = {}
     for number in range(300):
@@ -75,5 +73,4 @@ def test_both_stores_answer_alike_whatever_is_called(embedded, seed):
         assert worlds[0][0].image.without_position() == worlds[1][0].image.without_position(), (number, requests[0])
     assert worlds[0][0].backend.high_watermarks() == worlds[1][0].backend.high_watermarks()
     assert worlds[0][0].backend.log_end_offsets() == worlds[1][0].backend.log_end_offsets()
-    client.close()
     assert codes["OK"] > 100

@@ -59,8 +59,12 @@ class OwnRedis:
         shutil.copytree(path, self.folder)
         self.start()
 
+    def client(self) -> redis.Redis:
+        """A client that reads texts."""
+        return redis.Redis.from_url(self.url, decode_responses=True)
+
     def incarnation(self) -> int:
         """The incarnation of the cluster that it holds; 0 while it waits for a restore."""
-        with redis.Redis.from_url(self.url, decode_responses=True) as client:
+        with self.client() as client:
             found = client.hgetall("{y}:cluster")
         return int(found["incarnation"]) if found.get("state") == "LIVE" else 0

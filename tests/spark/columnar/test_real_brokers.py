@@ -17,6 +17,7 @@ from columnar_support.scripted_broker import ScriptedBroker, fetched
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clusters import running_cluster
 from yak.local.cluster import LocalCluster, UpSettings
 from yak.spark.columnar.read import read
 from yak.spark.columnar.schema import READ_COMMITTED, DataLoss, NotReadable, OffsetRange, ReadSettings
@@ -36,12 +37,8 @@ Row = tuple[int, bytes | None, bytes | None, int, int, list[tuple[str, bytes | N
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Three brokers, so that a leader can die."""
-    local = LocalCluster(str(tmp_path_factory.mktemp("columnar")))
-    try:
-        local.up(UpSettings(port=0, brokers=3, leaders=3))
+    with running_cluster(tmp_path_factory.mktemp("columnar"), UpSettings(port=0, brokers=3, leaders=3)) as local:
         yield local
-    finally:
-        local.discard()
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters import running_cluster
 from yak.client.admin import Admin
-from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.cluster import UpSettings
 
 pytest.importorskip("pyspark")
 
@@ -22,9 +23,7 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
     from yak.spark.source.stream_offsets import IDS
     from yak.spark.source.values import Decoding
 
-    local = LocalCluster(str(tmp_path / "cluster"))
-    try:
-        local.up(UpSettings(port=0, brokers=3, leaders=3))
+    with running_cluster(tmp_path / "cluster", UpSettings(port=0, brokers=3, leaders=3)) as local:
         brokers = {each.node_id: each.address for each in local.status().brokers}
         admin = Admin(",".join(brokers.values()), timeout_ms=60_000)
         controller = admin.metadata().controller_id  # also the hardest case: librdkafka looks for another one late
@@ -57,5 +56,3 @@ def test_query_continues_when_its_only_bootstrap_broker_is_killed(tmp_path: Path
                     offsets += [(row["partition"], row["offset"]) for row in rows]
         assert sorted(offsets) == [(partition, offset) for partition in range(3) for offset in range(20)]
         reader.stop()
-    finally:
-        local.discard()

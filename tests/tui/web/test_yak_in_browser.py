@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from yak.local.cluster import LocalCluster, UpSettings
+from tests.clusters import running_cluster
+from yak.local.cluster import UpSettings
 from yak.tui.screens.base import SCREENS
 
 BY_DIGIT = sorted((entry for entry in SCREENS if entry.digit), key=lambda entry: "1234567890".index(entry.digit))
@@ -18,11 +19,9 @@ BY_DIGIT = sorted((entry for entry in SCREENS if entry.digit), key=lambda entry:
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    cluster = LocalCluster(str(tmp_path_factory.mktemp("cluster") / "data"))
-    try:
-        yield cluster.up(UpSettings(port=0, brokers=1, ephemeral=True)).status.bootstrap
-    finally:
-        cluster.discard()
+    settings = UpSettings(port=0, brokers=1, ephemeral=True)
+    with running_cluster(tmp_path_factory.mktemp("cluster") / "data", settings) as cluster:
+        yield cluster.status().bootstrap
 
 
 class YakUi:
