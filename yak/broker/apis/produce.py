@@ -134,40 +134,33 @@ def _append(
     """Append the batches of some topics. Returns the delayed request, if any, and whether a batch was refused."""
     acks, transactional_id = request.acks, request.transactional_id
     by_id = call.version >= _TOPIC_ID_VERSION
-    has_error = False
-    authorization, denied = broker.authorization, None
-    if authorization.is_active and transactional_id is not None:
+    has_error, denied = False, None
+    if broker.authorization.is_active and transactional_id is not None:
         denied = _denied_transaction(broker, call, transactional_id, topic_data_list)
     for topic_data in topic_data_list:
         answers: list[ProducePartitionAnswer] = []
         name = broker.topic_name(topic_data.topic_id) if by_id else topic_data.name
-        topics.append((topic_data.topic_id if by_id else name, answers))
-        denial_of_topic = denied
-        if authorization.is_active and denied is None and name is not None:
-            denial_of_topic = None if authorization.allows(call, *_WRITE_TOPIC, name) else _DENIED
-        if denial_of_topic is not None:
-            answers += [_failed(data.index, denial_of_topic) for data in topic_data.partition_data]
+        topic_key = topic_data.topic_id if by_id else name
+        topics.append((topic_key, answers))
+        refusal = denied if denied is not None else _refusal_of_topic(broker, call, acks, name)
+        if refusal is not None:
+            for data in topic_data.partition_data:
+                broker.leader_appends.note_early(topic_key, data.index, data.records, refusal)
+                answers.append(_failed(data.index, refusal))
             has_error = True
             continue
+        assert name is not None
         for data in topic_data.partition_data:
             try:
-                if acks not in (-1, 0, 1):
-                    raise PeerError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {acks}")
-                if name is None:
-                    raise PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
-                if may_not_write(broker, call, name):
-                    raise PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
                 info = broker.leader_appends.append(
                     name, data.index, data.records, call.version, acks, call.now_ms, transactional_id
                 )
             except PeerError as error:
-                replica = None if name is None else broker.partitions.get(TopicPartition(name, data.index))
+                replica = broker.partitions.get(TopicPartition(name, data.index))
                 if replica is not None:
                     broker.leader_appends.note_refusal(replica, data.records, error)
                 else:
-                    broker.leader_appends.note_early(
-                        topic_data.topic_id if by_id else name, data.index, data.records, error
-                    )
+                    broker.leader_appends.note_early(topic_key, data.index, data.records, error)
                 answers.append(_failed(data.index, error, log_start_offset_with(error, replica)))
                 has_error = True
                 continue
@@ -185,6 +178,20 @@ def _append(
                     wait = DelayedProduce(broker, call, topics)
                 wait.hold(info, answer)
     return wait, has_error
+
+
+def _refusal_of_topic(broker: Broker, call: Call, acks: int, name: str | None) -> PeerError | None:
+    """Why no batch of the request is appended to this topic; None if they may be."""
+    authorization = broker.authorization
+    if authorization.is_active and name is not None and not authorization.allows(call, *_WRITE_TOPIC, name):
+        return _DENIED
+    if acks not in (-1, 0, 1):
+        return PeerError(ErrorCode.invalid_required_acks, f"acks must be -1, 0 or 1, not {acks}")
+    if name is None:
+        return PeerError(ErrorCode.unknown_topic_id, "no topic with this id exists")
+    if may_not_write(broker, call, name):
+        return PeerError(ErrorCode.invalid_topic_exception, f"{name} is internal; only brokers write it")
+    return None
 
 
 def _count(broker: Broker, answers: list[ProducePartitionAnswer]) -> None:
