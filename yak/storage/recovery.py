@@ -128,7 +128,7 @@ class Recovery:
         file, size = segment.open(), segment.size
         position = 0
         chunk, chunk_start = b"", 0
-        follows_damage = False
+        is_damaged = False
         while position < size:
             at = position - chunk_start
             need = _size_at(chunk, at)
@@ -138,28 +138,25 @@ class Recovery:
                 need = _size_at(chunk, 0)
             reason = self._fault(segment, chunk, at, expected, size - position)
             if reason:
-                is_flushed = expected < self.recovery_point
-                if is_flushed and not (self.may_be_short and self.is_last):
+                if not self._may_truncate(file, position, size, expected, follows_damage=is_damaged):
                     raise DamagedLog(file.path, position, expected, reason)
-                if (is_flushed or self.keeps_written) and (
-                    follows_damage or not self._is_incomplete_write(file, position, size, expected)
-                ):
-                    raise DamagedLog(file.path, position, expected, reason)
-                return expected, self._truncate(segment, file, position, expected, reason)
+                self._truncate(segment, file, position, expected, reason)
+                return expected, True
             header = read_header(chunk, at)
-            follows_damage = compute_crc(chunk, at, need) != header.crc
-            if follows_damage:
+            is_damaged = compute_crc(chunk, at, need) != header.crc
+            if is_damaged:
                 reason = "the CRC-32C does not match"
                 if expected >= self.recovery_point:
                     if self.keeps_written:
                         raise DamagedLog(file.path, position, expected, reason)
-                    return expected, self._truncate(segment, file, position, expected, reason)
+                    self._truncate(segment, file, position, expected, reason)
+                    return expected, True
                 self.result.damage.append(DamagedBatch(file.path, position, reason, header.base_offset))
             else:
                 # a corrupt header may give a timestamp at which retention removes records too early
                 self._take_timestamp(segment, header, position)
             marker: EndTransactionMarker | None = None
-            if header.is_control and not follows_damage:
+            if header.is_control and not is_damaged:
                 try:
                     marker = read_marker(chunk[at : at + need])
                 except ProtocolViolation as error:
@@ -188,16 +185,28 @@ class Recovery:
             return f"leader epoch {header.partition_leader_epoch} comes after {self.epochs.latest}"
         return ""
 
-    def _is_incomplete_write(self, file: File, position: FilePosition, size: FilePosition, expected: Offset) -> bool:
+    def _may_truncate(
+        self, file: File, position: FilePosition, size: FilePosition, expected: Offset, *, follows_damage: bool
+    ) -> bool:
+        """Whether to truncate here, where no batch can follow.
+
+        Of bytes that were flushed, or are written before the process alone ended, only an incomplete last write goes.
+        """
+        is_flushed = expected < self.recovery_point
+        if is_flushed and not (self.may_be_short and self.is_last):
+            return False
+        if not is_flushed and not self.keeps_written:
+            return True
+        if follows_damage:
+            return False
         data = file.read(min(CHUNK_BYTES, size - position), position)
         return is_incomplete_write(data, size - position, expected, allows_gaps=self.allows_gaps)
 
-    def _truncate(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> bool:
+    def _truncate(self, segment: Segment, file: File, position: FilePosition, expected: Offset, reason: str) -> None:
         self.result.truncated_bytes += segment.size - position
         self.result.truncated_because = f"{file.path} at byte {position}, offset {expected}: {reason}"
         file.truncate(position)
         segment.size = position
-        return True
 
     def _take_timestamp(self, segment: Segment, header: BatchHeader, position: FilePosition) -> None:
         if not position:
