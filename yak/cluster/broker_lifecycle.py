@@ -402,38 +402,43 @@ class BrokerLifecycle:
         self._session.send("verify", {}, self._on_verified)
 
     def _on_verified(self, outcome: StoreOutcome, now_ms: int) -> None:
-        session, registration = self._session, self._registration
-        if outcome.code == "NO_CLUSTER" and session.image.offset == 0 and not session.cluster_id:
+        session = self._session
+        if outcome.code == "OK":
+            if self.state is LifecycleState.FROZEN:
+                session.say("info", "metadata-unfrozen", metadata_offset=outcome.offset)
+                self._move(LifecycleState.VERIFYING)
+            self._adopt(outcome)
+            self._join_or_register(outcome, now_ms)
+        elif outcome.code == "NO_CLUSTER" and session.image.offset == 0 and not session.cluster_id:
             self._bootstrap()
         elif outcome.code == "WRONG_CLUSTER" and not self.is_ready:
             self._refuse(refusals.wrong_cluster(session.cluster_id, outcome.value.get("cluster_id")))
         elif outcome.code == "TRIMMED" and self._restore.may_read_snapshot(outcome.value.get("broker")):
             self._restore.read_snapshot(now_ms)
-        elif outcome.code != "OK":
+        else:
             self._freeze(outcome, now_ms)
             if self.state is LifecycleState.FROZEN:
                 self._restore.on_refused(outcome, now_ms)
+
+    def _join_or_register(self, outcome: StoreOutcome, now_ms: int) -> None:
+        """Join under the present registration, if the store has it and the secret; else register."""
+        session, registration = self._session, self._registration
+        broker = outcome.value.get("broker")
+        if not session.broker_epoch or not isinstance(broker, dict):
+            self._register()
+        elif registration.is_newer(broker) and (self.is_ready or registration.count > 1):
+            # at a start it may be the late call of a process that died before: then this one registers once more
+            self._refuse(refusals.replaced(session.node_id, broker))
+        elif broker.get("broker_epoch") != session.broker_epoch or not registration.is_ours(broker):
+            # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back to an
+            # earlier registration of this broker: register again, which replaces it.
+            self._register()
+        elif ClusterSecret.parse(outcome.value.get("secret")) is None:
+            # A restored store has the registration but not the secret: registering again brings the secret back.
+            self._register()
         else:
-            if self.state is LifecycleState.FROZEN:
-                session.say("info", "metadata-unfrozen", metadata_offset=outcome.offset)
-                self._move(LifecycleState.VERIFYING)
-            self._adopt(outcome)
-            broker = outcome.value.get("broker")
-            if not session.broker_epoch or not isinstance(broker, dict):
-                self._register()
-            elif registration.is_newer(broker) and (self.is_ready or registration.count > 1):
-                # at a start it may be the late call of a process that died before: then this one registers once more
-                self._refuse(refusals.replaced(session.node_id, broker))
-            elif broker.get("broker_epoch") != session.broker_epoch or not registration.is_ours(broker):
-                # The answer to a renewal was lost: the store repeats its epoch. Or the store was rolled back to an
-                # earlier registration of this broker: register again, which replaces it.
-                self._register()
-            elif ClusterSecret.parse(outcome.value.get("secret")) is None:
-                # A restored store has the registration but not the secret: registering again brings the secret back.
-                self._register()
-            else:
-                self._agree_on_secret(outcome)
-                self._join(outcome, now_ms)
+            self._agree_on_secret(outcome)
+            self._join(outcome, now_ms)
 
     def _bootstrap(self) -> None:
         self._move(LifecycleState.BOOTSTRAPPING, "making a new cluster")
@@ -506,9 +511,9 @@ class BrokerLifecycle:
         if not self._is_joined:
             return
         image = self._session.image
-        broker = image.brokers.get(self._session.node_id)
-        here = broker is not None and broker.broker_epoch == self.broker_epoch
-        if here and self._reported_epoch != self.broker_epoch:
+        known = image.brokers.get(self._session.node_id)
+        own = known if known is not None and known.broker_epoch == self.broker_epoch else None
+        if own is not None and self._reported_epoch != self.broker_epoch:
             # The controller unfences a broker only with its registration on its own disk: report that at once.
             self._reported_epoch = self.broker_epoch
             self.heartbeats.send(now_ms)
@@ -516,10 +521,10 @@ class BrokerLifecycle:
         self._controller.on_image(now_ms, self._target)
         if image.offset < self._target:
             return
-        state = broker.state if broker is not None and here else BrokerState.FENCED
-        if broker is not None and here and broker.must_register_again and not self._is_stopping:
+        if own is not None and own.must_register_again and not self._is_stopping:
             self._register_again()
             return
+        state = BrokerState.FENCED if own is None else own.state
         if state is BrokerState.ACTIVE:
             self.heartbeats.on_unfenced(self.broker_epoch)
         was_active = self.state is LifecycleState.ACTIVE

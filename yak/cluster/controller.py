@@ -40,7 +40,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -82,7 +82,8 @@ class _Unfencing:
     """A broker that is being unfenced; `due_ms` is None while a call is under way."""
 
     broker_epoch: BrokerEpoch
-    tries: int = 0
+    pauses_ms: list[int]
+    """Before each retry that is left."""
     due_ms: int | None = None
 
 
@@ -201,8 +202,7 @@ class Controller:
         self.elections.check(now_ms)
         for broker in self._detector.to_unfence(brokers):
             if broker.node_id not in self._unfencing:
-                self._unfencing[broker.node_id] = unfencing = _Unfencing(broker.broker_epoch, len(UNFENCE_RETRIES_MS))
-                self._unfence(broker.node_id, unfencing)
+                self._begin_unfencing(broker.node_id, broker.broker_epoch)
         for broker in self._detector.to_fence(brokers, now_ms):
             if broker.node_id != self._session.node_id:
                 self._fence(broker, now_ms, fast=False)
@@ -292,8 +292,7 @@ class Controller:
         if self._is_unfenced():
             return
         own = session.image.brokers.get(session.node_id)
-        self._unfencing[session.node_id] = unfencing = _Unfencing(session.broker_epoch, len(UNFENCE_RETRIES_MS))
-        self._unfence(session.node_id, unfencing)
+        self._begin_unfencing(session.node_id, session.broker_epoch)
         if own is not None:
             lossy_epoch = session.broker_epoch if session.is_lossy else own.lossy_epoch
             active = replace(own, broker_epoch=session.broker_epoch, state=BrokerState.ACTIVE, lossy_epoch=lossy_epoch)
@@ -327,14 +326,11 @@ class Controller:
 
     def _unfence_registered(self) -> None:
         """Begin to unfence newly registered brokers."""
-        brokers = self._session.image.brokers
         for node_id, epoch in self._registered.items():
-            unfencing, broker = self._unfencing.get(node_id), brokers.get(node_id)
-            if unfencing is not None and unfencing.broker_epoch == epoch:
-                continue
-            if broker is not None and broker.broker_epoch == epoch and broker.state is BrokerState.FENCED:
-                self._unfencing[node_id] = unfencing = _Unfencing(epoch)
-                self._unfence(node_id, unfencing)
+            unfencing = self._unfencing.get(node_id)
+            is_under_way = unfencing is not None and unfencing.broker_epoch == epoch
+            if not is_under_way and self._is_fenced(node_id, epoch):
+                self._begin_unfencing(node_id, epoch, UNFENCE_RETRIES_MS)
         self._registered.clear()
 
     def _check_waiting_brokers(self, now_ms: int) -> None:
@@ -348,9 +344,17 @@ class Controller:
             self._heartbeat_by(now_ms)
             self._counters_due_ms = now_ms + RECHECK_AFTER_MS
 
-    def _retry_unfence(self, node_id: NodeId, unfencing: _Unfencing) -> None:
+    def _is_fenced(self, node_id: NodeId, broker_epoch: BrokerEpoch) -> bool:
+        """Whether the image shows the broker fenced under this epoch."""
         broker = self._session.image.brokers.get(node_id)
-        if broker is not None and broker.broker_epoch == unfencing.broker_epoch and broker.state is BrokerState.FENCED:
+        return broker is not None and broker.broker_epoch == broker_epoch and broker.state is BrokerState.FENCED
+
+    def _begin_unfencing(self, node_id: NodeId, broker_epoch: BrokerEpoch, pauses_ms: Sequence[int] = ()) -> None:
+        self._unfencing[node_id] = unfencing = _Unfencing(broker_epoch, list(pauses_ms))
+        self._unfence(node_id, unfencing)
+
+    def _retry_unfence(self, node_id: NodeId, unfencing: _Unfencing) -> None:
+        if self._is_fenced(node_id, unfencing.broker_epoch):
             unfencing.due_ms = None
             self._unfence(node_id, unfencing)
         else:
@@ -363,9 +367,8 @@ class Controller:
         def on_reply(outcome: StoreOutcome, now_ms: int) -> None:
             if term != self._session.controller_epoch or self._unfencing.get(node_id) is not unfencing:
                 return
-            if outcome.code == "NOT_CAUGHT_UP" and unfencing.tries < len(UNFENCE_RETRIES_MS):
-                unfencing.due_ms = now_ms + UNFENCE_RETRIES_MS[unfencing.tries]
-                unfencing.tries += 1
+            if outcome.code == "NOT_CAUGHT_UP" and unfencing.pauses_ms:
+                unfencing.due_ms = now_ms + unfencing.pauses_ms.pop(0)
             elif outcome.code != "OK":
                 del self._unfencing[node_id]
                 if outcome.code not in ("STALE_EPOCH", "NOT_CAUGHT_UP"):
