@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any, Final
 
 from yak.core.context import Context
@@ -42,19 +43,28 @@ TOGETHER_MAX: Final = 50
 """Truncations that one job syncs: of a thousand partitions, the first are fetched again before the last are synced."""
 
 
+class TruncationKind(Enum):
+    """What is truncated."""
+
+    DIVERGED = "diverged"
+    """Records that the leader lacks."""
+    OF_COPIES = "of copies"
+    """Records that the leader has, or has replaced: the high watermark may fall."""
+    FULL_RESYNC = "full resync"
+    """All records: the log begins again at the offset."""
+
+
 @dataclass(slots=True, eq=False)
 class Truncation:
-    """The truncation of one partition's log to `offset`; a full resync drops all records and begins the log there.
+    """The truncation of one partition's log to `offset`.
 
-    `is_of_copies` says that the leader has what is truncated, or replaced it: then the high watermark may fall.
     `then` is called when the log may be appended to, if the leader is the same.
     """
 
     partition: Partition
     log: Log
     offset: Offset
-    is_full_resync: bool = False
-    is_of_copies: bool = False
+    kind: TruncationKind = TruncationKind.DIVERGED
     then: Callable[[], None] | None = None
     is_lowered: bool = False
     """Whether the lowered recovery point is on the disk."""
@@ -122,7 +132,7 @@ class Truncations:
         """
         first_open = log.producers.first_open_offset
         assert first_open is not None
-        self._begin(Truncation(partition, log, first_open, is_of_copies=True))
+        self._begin(Truncation(partition, log, first_open, TruncationKind.OF_COPIES))
 
     def resync_fully(self, partition: Partition, log: Log, leaders_log_start: Offset) -> None:
         """Drop the whole log and begin at the leader's log start: the leader has deleted the next records."""
@@ -133,11 +143,11 @@ class Truncations:
             log_end_offset=log.log_end_offset,
             leaders_log_start_offset=leaders_log_start,
         )
-        self._begin(Truncation(partition, log, leaders_log_start, is_full_resync=True))
+        self._begin(Truncation(partition, log, leaders_log_start, TruncationKind.FULL_RESYNC))
 
     def move_start(self, partition: Partition, log: Log, offset: Offset, then: Callable[[], None]) -> None:
         """Begin an empty log at `offset`, where the leader's batch begins; then call `then`, to append the batch."""
-        self._begin(Truncation(partition, log, offset, is_full_resync=True, then=then))
+        self._begin(Truncation(partition, log, offset, TruncationKind.FULL_RESYNC, then))
 
     # ------------------------------------------------------------------------------------------------- execution
 
@@ -169,14 +179,14 @@ class Truncations:
             return
         log = truncation.log
         try:
-            if truncation.is_of_copies:
+            if truncation.kind is TruncationKind.OF_COPIES:
                 # A compaction gap before it is copied again too. A log that ends in a gap needs a segment of its own.
                 # Retention may have removed it meanwhile.
                 offset = max(truncation.offset, log.log_start_offset)
                 with directory_failure(log.directory):
                     truncation.offset = find_batch_end_before(log.segments, offset, log.log_end_offset)
             recovery_point_max = min(truncation.offset, log.log_start_offset)
-            if not truncation.is_full_resync:
+            if truncation.kind is not TruncationKind.FULL_RESYNC:
                 recovery_point_max = log.recovery_point_after_truncation(truncation.offset)
             high_watermark = 0 if truncation.is_lowered else truncation.partition.high_watermark
             if recovery_point_max < max(log.recovery_point, high_watermark):
@@ -202,22 +212,23 @@ class Truncations:
 
     def _truncate(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.log
-        if truncation.is_full_resync:
+        if truncation.kind is TruncationKind.FULL_RESYNC:
             log.truncate_fully_and_start_at(truncation.offset, self._context.clock.now_ms)
             partition.log_was_truncated()
             return
         end, before = log.log_end_offset, partition.high_watermark
+        is_of_copies = truncation.kind is TruncationKind.OF_COPIES
         log.truncate_to(truncation.offset, self._context.clock.now_ms)
         if log.log_end_offset < end:
             self._context.notice(
                 "info",
-                "open-transaction-copied-again" if truncation.is_of_copies else "log-truncated",
+                "open-transaction-copied-again" if is_of_copies else "log-truncated",
                 partition=str(partition.topic_partition),
                 leader_epoch=partition.leader_epoch,
                 from_offset=end,
                 to_offset=log.log_end_offset,
             )
-        if partition.log_was_truncated() and not truncation.is_of_copies:
+        if partition.log_was_truncated() and not is_of_copies:
             self._context.notice(
                 "error",
                 "truncated-below-high-watermark",

@@ -20,6 +20,7 @@ from yak.errors import ProtocolViolation
 from yak.ids import BrokerEpoch, NodeId, Offset, ProducerId, TopicPartition
 from yak.protocol.control_batch import read_marker
 from yak.protocol.record_batch import BatchHeader, iterate_headers
+from yak.replication.truncation import TruncationKind
 from yak.sim.originals import Originals
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Copy:
     def copies_again(self) -> bool:
         """Whether a follower that is not in sync copies an open transaction again: its high watermark may have fallen."""
         truncation = None if self.partition is None else self.partition.truncation
-        return truncation is not None and truncation.is_of_copies and not self.is_leader
+        return truncation is not None and truncation.kind is TruncationKind.OF_COPIES and not self.is_leader
 
     def reread(self, known: Chain | None, begin: Offset) -> None:
         """Read the log from `begin` on. Batches below `begin` come from `known`; None if they are unknown."""

@@ -27,7 +27,7 @@ from yak.replication.fetch_sessions import FollowerSessions
 from yak.replication.isr import IsrProposal
 from yak.replication.partition import Partition
 from yak.replication.replica_fetcher import ReplicaFetcher
-from yak.replication.truncation import Truncation, Truncations
+from yak.replication.truncation import Truncation, TruncationKind, Truncations
 from yak.sim.checks import strong_isr
 from yak.sim.mutants.mutant import Patches, SwitchOn, around, mutant, replacement, rewritten
 from yak.storage.flush import FlushPlan
@@ -220,7 +220,7 @@ def _lead_in_an_old_boot(swaps: Patches) -> None:
 @around(Truncations, "_begin")
 def _keep_what_was_committed(real: Any, self: Truncations, truncation: Truncation) -> None:
     """Never cut below the own high watermark, even if an unclean election gave up what stands there."""
-    if not truncation.is_of_copies and not truncation.is_full_resync:
+    if truncation.kind is TruncationKind.DIVERGED:
         committed = min(truncation.partition.high_watermark, truncation.log.log_end_offset)
         truncation.offset = max(truncation.offset, committed)
     real(self, truncation)
