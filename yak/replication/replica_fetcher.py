@@ -82,7 +82,7 @@ class ReplicaFetcher:
         self._stuck_at: dict[Key, Offset] = {}
         """Offset where the leader's log is damaged, so that the log event is written once."""
         self._unflushed: dict[Key, None] = {}
-        self._behind: dict[Key, None] = {}
+        self._checked_behind: dict[Key, None] = {}
         """Compacted partitions that are behind, and whose open transactions were checked against this leader."""
         self._untaken: deque[tuple[int, list[FetchedPartition]]] = deque()
         """Answers by their requests' correlation ids, with the partitions that later turns take."""
@@ -96,33 +96,37 @@ class ReplicaFetcher:
         key = _key(partition)
         self.partitions[key] = partition
         partition.answered_gap = None
-        self._unflushed.pop(key, None)
-        self._delayed.pop(key, None)
-        self._tries.pop(key, None)
+        self._forget_epoch(key)
         self._to_forget.pop(key, None)
-        self._behind.pop(key, None)
         self._name(key, partition)
 
     def unfollow(self, partition: Partition) -> None:
         """Stop fetching this partition."""
         key = _key(partition)
         if self.partitions.pop(key, None) is not None:
+            self._forget_epoch(key)
             self._to_name.pop(key, None)
-            self._unflushed.pop(key, None)
-            self._delayed.pop(key, None)
-            self._tries.pop(key, None)
             self._stuck_at.pop(key, None)
-            self._behind.pop(key, None)
             if key in self._named:
                 self._to_forget[key] = None
+
+    def _forget_epoch(self, key: Key) -> None:
+        """Forget what concerns a partition in one leader epoch only."""
+        self._unflushed.pop(key, None)
+        self._delayed.pop(key, None)
+        self._tries.pop(key, None)
+        self._checked_behind.pop(key, None)
 
     def is_naming(self, partition: Partition) -> bool:
         """Whether a request that names the partition has no answer yet, or one that is not taken."""
         named = self._named.get(_key(partition))
-        return named is not None and (named[1] in self._channel.in_flight or self._is_untaken(named[1]))
+        return named is not None and self._is_under_way(named[1])
 
-    def _is_untaken(self, correlation_id: int) -> bool:
-        return any(correlation_id == each for each, _rest in self._untaken)
+    def _is_under_way(self, correlation_id: int) -> bool:
+        """Whether a request has no answer yet, or one that is not taken."""
+        if correlation_id in self._channel.in_flight:
+            return True
+        return bool(self._untaken) and any(correlation_id == each for each, _rest in self._untaken)
 
     def flushed(self, partition: Partition) -> None:
         """The appended records are on the device: acknowledge them."""
@@ -170,7 +174,7 @@ class ReplicaFetcher:
         self._named.clear()
         self._to_forget.clear()
         self._delayed.clear()
-        self._behind.clear()
+        self._checked_behind.clear()
         self._untaken.clear()
         for timer in ("retry", "take"):
             self._context.timers.disarm((self, timer))
@@ -293,13 +297,10 @@ class ReplicaFetcher:
         """
         key = (fetched.topic_id, fetched.index)
         partition, named = self.partitions.get(key), self._named.get(key)
-        if (
-            partition is None
-            or named is None
-            or named[0] != partition.leader_epoch
-            or named[1] in self._channel.in_flight
-            or (self._untaken and self._is_untaken(named[1]))
-        ):
+        if partition is None or named is None:
+            return 1
+        leader_epoch, correlation_id, fetch_offset = named
+        if leader_epoch != partition.leader_epoch or self._is_under_way(correlation_id):
             return 1
         log = partition.log
         if log is None:
@@ -307,7 +308,7 @@ class ReplicaFetcher:
             return 1
         active, segments = log.active, len(log.segments)
         if partition.truncation is None and not partition.is_handed_over:
-            self._receive(key, partition, log, fetched, named[2])
+            self._receive(key, partition, log, fetched, fetch_offset)
         return 1 if log.active is active else 1 + ROLL_WORK * abs(len(log.segments) - segments)
 
     def _receive(self, key: Key, partition: Partition, log: Log, fetched: FetchedPartition, offset: Offset) -> None:
@@ -371,13 +372,13 @@ class ReplicaFetcher:
         high watermark is not in the leader's ISR, so it may truncate what it acknowledged.
         """
         if fetched.high_watermark <= offset:
-            self._behind.pop(key, None)
+            self._checked_behind.pop(key, None)
             return False
-        if key in self._behind:
+        if key in self._checked_behind:
             copied_ms = log.producers.oldest_transaction_ms() if key in self._tries else None
             if copied_ms is None or self._context.clock.now_ms - copied_ms < log.config.delete_retention_ms:
                 return False
-        self._behind[key] = None
+        self._checked_behind[key] = None
         first_open = log.producers.first_open_offset
         if first_open is None or first_open >= fetched.last_stable_offset:
             return False
