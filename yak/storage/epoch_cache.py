@@ -92,13 +92,10 @@ class EpochCache:
                 epoch = header.partition_leader_epoch
                 if header.last_offset >= log_start_offset and (not found or epoch > found[-1][0]):
                     found.append((epoch, max(header.base_offset, log_start_offset)))
-        earlier = [(epoch, start) for epoch, start in found if epoch < first_epoch and start < first_start]
-        for epoch, start in found:
-            if epoch == first_epoch and start < first_start:
-                entries[0] = (epoch, start)
-                self.dirty = True
+        earlier = [each for each in found if each[0] <= first_epoch]
         if earlier:
-            entries[:0] = earlier
+            is_first_among_them = earlier[-1][0] == first_epoch
+            self.entries = [*earlier, *(entries[1:] if is_first_among_them else entries)]
             self.dirty = True
 
     def truncate_from_start(self, start_offset: Offset) -> None:
