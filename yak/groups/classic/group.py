@@ -138,10 +138,10 @@ class ClassicGroup(Roster):
         "checked_ms",
         "generation",
         "group_id",
-        "initial_left_ms",
+        "initial_remaining_ms",
         "is_initial",
         "join_due_ms",
-        "must_wait_longer",
+        "new_member_added",
         "port",
         "protocol",
         "protocol_type",
@@ -171,8 +171,10 @@ class ClassicGroup(Roster):
         """The last ones that the leader has sent, in this generation."""
         self.is_initial = False
         """Whether this is the first rebalance of an empty group, which waits for more members."""
-        self.initial_left_ms = 0
-        self.must_wait_longer = False
+        self.initial_remaining_ms = 0
+        """How much longer it may wait then."""
+        self.new_member_added = False
+        """Whether a member was added during the present wait, which then is repeated (Kafka's newMemberAdded)."""
         self.join_due_ms: int | None = None
         self.sync_due_ms: int | None = None
         self.checked_ms = 0
@@ -220,7 +222,7 @@ class ClassicGroup(Roster):
         before = self.members.get(request.member_id)
         if before is None and request.instance_id is not None:
             before = self.static_member(request.instance_id)
-        present = self.said_bytes - (0 if before is None else bytes_of(before.protocols))
+        present = self.metadata_bytes - (0 if before is None else bytes_of(before.protocols))
         if present + bytes_of(request.protocols) > GROUP_METADATA_BYTES_MAX:
             raise PeerError(ErrorCode.group_max_size_reached, "the metadata of this group is too large")
 
@@ -262,7 +264,7 @@ class ClassicGroup(Roster):
         self.add(member)
         self.hold_join(member, ticket)
         if self.state is ClassicState.PREPARING_REBALANCE:
-            self.must_wait_longer = True
+            self.new_member_added = True
             self.try_complete_join(now_ms)
         else:
             self.prepare_rebalance(f"new member {member_id}", now_ms)
@@ -315,32 +317,22 @@ class ClassicGroup(Roster):
             self._add(request, member_id, ticket, now_ms, knows_id=True)
             return
         member = self._known_member(member_id, request.instance_id)
-        if self.state is ClassicState.PREPARING_REBALANCE:
-            self._update(member, request)
-            self._rejoin(member, ticket, "", now_ms)
-        elif self.state is ClassicState.COMPLETING_REBALANCE:
-            if member.protocols == request.protocols:
-                # its response was lost, so it is sent again
-                self.restart_session(member, now_ms)
-                ticket.reply(self._joined(member))
-            else:
-                self._update(member, request)
-                self._rejoin(member, ticket, f"member {member_id} changed its protocols during the rebalance", now_ms)
-        elif self.state is ClassicState.STABLE:
-            is_leader = self.leader_id == member_id
-            if is_leader or member.protocols != request.protocols:
-                self._update(member, request)
-                self._rejoin(
-                    member,
-                    ticket,
-                    f"leader {member_id} rejoins" if is_leader else f"member {member_id} changed its protocols",
-                    now_ms,
-                )
-            else:
-                self.restart_session(member, now_ms)
-                ticket.reply(self._joined(member))
-        else:
+        if self.state in (ClassicState.EMPTY, ClassicState.DEAD):
             raise PeerError(ErrorCode.unknown_member_id)
+        if self.state is ClassicState.PREPARING_REBALANCE:
+            reason = ""
+        elif self.state is ClassicState.STABLE and self.leader_id == member_id:
+            reason = f"leader {member_id} rejoins"
+        elif member.protocols != request.protocols:
+            when = " during the rebalance" if self.state is ClassicState.COMPLETING_REBALANCE else ""
+            reason = f"member {member_id} changed its protocols{when}"
+        else:
+            # its response was lost, so it is sent again
+            self.restart_session(member, now_ms)
+            ticket.reply(self._joined(member))
+            return
+        self._update(member, request)
+        self._rejoin(member, ticket, reason, now_ms)
 
     def _known_member(self, member_id: str, instance_id: str | None) -> Member:
         """The member with this id. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID if its instance id was taken over."""
@@ -403,7 +395,7 @@ class ClassicGroup(Roster):
             return bool(protocol_type) and bool(protocols)
         if protocol_type != self.protocol_type:
             return False
-        return self.knows_one_of(protocols)
+        return self.supports_one_of(protocols)
 
     def _joined(self, member: Member, *, skip_assignment: bool = False, leader_id: str | None = None) -> dict[str, Any]:
         """The JoinGroup response to a member of this generation; the leader's response lists all members."""
@@ -442,8 +434,8 @@ class ClassicGroup(Roster):
         self.port.say("group-rebalancing", group=self.group_id, generation=self.generation, reason=reason)
         if self.is_initial:
             delay_ms = self.settings.initial_rebalance_delay_ms
-            self.initial_left_ms = max(0, self.rebalance_timeout_ms - delay_ms)
-            self.must_wait_longer = False
+            self.initial_remaining_ms = max(0, self.rebalance_timeout_ms - delay_ms)
+            self.new_member_added = False
             self._wait_for_joins(now_ms + delay_ms)
         else:
             self._wait_for_joins(now_ms + self.rebalance_timeout_ms)
@@ -463,10 +455,10 @@ class ClassicGroup(Roster):
             self._complete_join(now_ms)
 
     def _joining_is_over(self, now_ms: int) -> None:
-        delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_left_ms)
-        if self.is_initial and self.must_wait_longer and delay_ms:
-            self.must_wait_longer = False
-            self.initial_left_ms -= delay_ms
+        delay_ms = min(self.settings.initial_rebalance_delay_ms, self.initial_remaining_ms)
+        if self.is_initial and self.new_member_added and delay_ms:
+            self.new_member_added = False
+            self.initial_remaining_ms -= delay_ms
             self._wait_for_joins(now_ms + delay_ms)
         else:
             self._complete_join(now_ms)
@@ -475,7 +467,7 @@ class ClassicGroup(Roster):
         """Start the next generation with the joined members. Other members are removed, unless they are static."""
         for member in [each for each in self.members.values() if each.joining is None and not each.is_static]:
             self.remove(member)
-        if self.members and not self._has_joined_leader():
+        if self.members and not self._elect_joined_leader():
             # All remaining members are static and away; they may rejoin, and the first delay is over.
             self.is_initial = False
             self._wait_for_joins(now_ms + max(self.rebalance_timeout_ms, ALL_AWAY_MS_MIN))
@@ -502,7 +494,8 @@ class ClassicGroup(Roster):
             member.is_new = False
             member.knows_id = True
 
-    def _has_joined_leader(self) -> bool:
+    def _elect_joined_leader(self) -> bool:
+        """Replace a leader that has not joined; False when no member has (ClassicGroup.maybeElectNewJoinedLeader)."""
         leader = None if self.leader_id is None else self.members.get(self.leader_id)
         if leader is None or leader.joining is None:
             joined = next((each for each in self.members.values() if each.joining is not None), None)
@@ -692,15 +685,15 @@ class ClassicGroup(Roster):
         for member_id in [each for each, due_ms in self.pending.items() if due_ms <= now_ms]:
             del self.pending[member_id]
         for member in [each for each in self.members.values() if each.deadline_ms <= now_ms]:
-            self._silent(member, now_ms)
+            self._expire_session(member, now_ms)
         if self.sync_due_ms is not None and self.sync_due_ms <= now_ms:
-            self._not_synced(now_ms)
+            self._expire_pending_syncs(now_ms)
         if self.join_due_ms is not None and self.join_due_ms <= now_ms:
             self._joining_is_over(now_ms)
         else:
             self.try_complete_join(now_ms)
 
-    def _silent(self, member: Member, now_ms: int) -> None:
+    def _expire_session(self, member: Member, now_ms: int) -> None:
         if self.members.get(member.member_id) is not member or member.deadline_ms > now_ms:
             return  # the end of another session has removed it, or answered its request, which restarts its session
         if not member.is_new and (member.joining is not None or member.syncing is not None):
@@ -711,7 +704,7 @@ class ClassicGroup(Roster):
         self.remove(member)
         self.member_left(f"the session of member {member.member_id} expired", now_ms)
 
-    def _not_synced(self, now_ms: int) -> None:
+    def _expire_pending_syncs(self, now_ms: int) -> None:
         self.sync_due_ms = None
         late = [self.members[each] for each in self.unsynced if each in self.members]
         if not late or self.state not in (ClassicState.COMPLETING_REBALANCE, ClassicState.STABLE):

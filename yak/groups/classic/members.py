@@ -70,7 +70,16 @@ class Member:
 class Roster:
     """The members of a group, in the order in which they joined."""
 
-    __slots__ = ("_holders", "_knowers", "_static", "joining_count", "leader_id", "members", "pending", "said_bytes")
+    __slots__ = (
+        "_holders",
+        "_static",
+        "_supporters",
+        "joining_count",
+        "leader_id",
+        "members",
+        "metadata_bytes",
+        "pending",
+    )
 
     def __init__(self) -> None:
         self.members: dict[str, Member] = {}
@@ -79,11 +88,11 @@ class Roster:
         """Member ids that were handed out and have not joined yet, each with its expiry time."""
         self.joining_count = 0
         """The number of members with a pending JoinGroup."""
-        self.said_bytes = 0
+        self.metadata_bytes = 0
         """The size of all members' metadata."""
         self._static: dict[str, str] = {}
         """Member id by instance id."""
-        self._knowers: Counter[str] = Counter()
+        self._supporters: Counter[str] = Counter()
         """How many members support each protocol."""
         self._holders: dict[Ticket, Member] = {}
         """The member of each pending request."""
@@ -146,21 +155,19 @@ class Roster:
         self._count(member, 1)
 
     def _count(self, member: Member, sign: int) -> None:
-        self.said_bytes += sign * bytes_of(member.protocols)
+        self.metadata_bytes += sign * bytes_of(member.protocols)
         for name in dict.fromkeys(name for name, _metadata in member.protocols):
-            self._knowers[name] += sign
-            if not self._knowers[name]:
-                del self._knowers[name]
+            self._supporters[name] += sign
+            if not self._supporters[name]:
+                del self._supporters[name]
 
     def common_protocols(self) -> frozenset[str]:
         """The protocols that every member supports."""
-        everybody = len(self.members)
-        return frozenset(name for name, count in self._knowers.items() if count == everybody)
+        return frozenset(name for name, count in self._supporters.items() if count == len(self.members))
 
-    def knows_one_of(self, protocols: Protocols) -> bool:
+    def supports_one_of(self, protocols: Protocols) -> bool:
         """Whether every member supports one of these protocols."""
-        everybody = len(self.members)
-        return any(self._knowers[name] == everybody for name, _metadata in protocols)
+        return any(self._supporters[name] == len(self.members) for name, _metadata in protocols)
 
     def select_protocol(self) -> str:
         """The common protocol with the most votes; each member votes for its preferred one."""

@@ -126,7 +126,7 @@ def test_members_say_so_much_and_no_more(rig, size):
     piece = GROUP_METADATA_BYTES_MAX // size - bytes_of((("", b""),))
     held = [rig.join(protocols=(("r", b"x" * (piece - 1)),), instance=f"i{number}") for number in range(size)]
     assert all(each.fields is None or each.error == NONE for each in held)
-    assert rig.group.said_bytes <= GROUP_METADATA_BYTES_MAX
+    assert rig.group.metadata_bytes <= GROUP_METADATA_BYTES_MAX
     assert rig.join(protocols=(("r", b"x" * 10_000),)).error == ErrorCode.group_max_size_reached
     same = rig.join(protocols=(("r", b"y" * (piece - 1)),), instance="i0")
     assert same.error != ErrorCode.group_max_size_reached, "what it said before counts no more"
@@ -135,7 +135,7 @@ def test_members_say_so_much_and_no_more(rig, size):
 def test_protocols_without_names_and_metadata_count_for_the_bound_of_a_group_too(rig):
     """12,000 of them are a request of 40 KB, and three objects each."""
     protocols = (("r", b""), *((("", b""),) * 12_000))
-    refused = [rig.join(protocols=protocols).error for _ in range(50) if rig.group.said_bytes >= 0]
+    refused = [rig.join(protocols=protocols).error for _ in range(50) if rig.group.metadata_bytes >= 0]
     assert refused[-1] == ErrorCode.group_max_size_reached
     assert len(rig.group.members) < 40
 
