@@ -185,8 +185,7 @@ class Quorum:
         if self.leader is not None:
             self._resign(self.leader)
         self._is_stopped = True
-        for timer in ("election", "fetch", "leader", "begin"):
-            self._context.timers.disarm((self, timer))
+        self._disarm()
 
     def _resign(self, leader: LeaderState) -> None:
         """Name the best followers as candidates (EndQuorumEpoch): they need not wait until this leader is missed."""
@@ -246,11 +245,15 @@ class Quorum:
         self.snapshots.forget_download()
         self._has_fetched = False
         self._read_round = self._fetch_losses = 0
-        for timer in ("election", "fetch", "leader", "begin"):
-            self._context.timers.disarm((self, timer))
+        self._disarm()
         if self._is_fetching and self._leader_address is not None:
             self._transport.forget(self._leader_address, FETCH)
             self._is_fetching = False
+
+    def _disarm(self) -> None:
+        """Disarm the timers of the present role."""
+        for timer in ("election", "fetch", "leader", "begin"):
+            self._context.timers.disarm((self, timer))
 
     def _become_unattached(self, epoch: LeaderEpoch) -> None:
         self._leave_role()
@@ -259,7 +262,7 @@ class Quorum:
         if self._is_stopped:
             return
         if self._may_stand:
-            self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
+            self._elect_after_timeout()
         else:
             self._find_leader()
         self._listener.on_leader()
@@ -283,6 +286,9 @@ class Quorum:
     def _elect_in(self, delay_ms: int) -> None:
         self._context.after((self, "election"), delay_ms, self._begin_election)
 
+    def _elect_after_timeout(self) -> None:
+        self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
+
     def _begin_election(self) -> None:
         """Request pre-votes: would the voters elect this node (KIP-996)?"""
         if not self._may_stand or self._is_stopped:
@@ -298,7 +304,7 @@ class Quorum:
         self.counters.elections += 1
         if not self._election_losses:  # said once, while it is repeated several times a second
             self._context.notice("info", "quorum-election-started", epoch=self.epoch)
-        self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
+        self._elect_after_timeout()
         self._listener.on_leader()
         if not self._count_votes():
             self._ask_for_votes()
@@ -308,7 +314,7 @@ class Quorum:
         epoch = self.epoch + 1
         self._election.set(ElectionState(epoch, self.config.node_id, self.config.directory_id))
         self.role, self.leader_id = Role.CANDIDATE, _NO_NODE
-        self._elect_in(self.config.election_timeout_ms + self._rng.below(self.config.election_timeout_ms))
+        self._elect_after_timeout()
 
         def voted() -> None:
             if self.role is Role.CANDIDATE and self.epoch == epoch:
@@ -468,12 +474,11 @@ class Quorum:
             return
         if response is not None and response.responses:
             result = response.responses[0].partitions[0]
+            leader = result.current_leader
             if result.error_code == ErrorCode.none:
-                leader = result.current_leader
                 epoch = leader.leader_epoch if leader.leader_epoch >= 0 else self.epoch
                 self._become_follower(max(epoch, self.epoch), _address(voter))
                 return
-            leader = result.current_leader
             if self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
                 return
         self._context.after((self, "election"), _RETRY_MS + self._rng.below(5 * _RETRY_MS), self._find_leader)
@@ -544,12 +549,7 @@ class Quorum:
             return
         result = response.responses[0].partitions[0] if response.responses else None
         if result is None or result.error_code != ErrorCode.none:
-            leader = None if result is None else result.current_leader
-            if leader is not None and self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
-                return
-            code = response.error_code if result is None else result.error_code
-            self.say_refused("quorum-fetch-refused", leader=address.node_id, code=code.name)
-            self._fetch_again_in(5 * _RETRY_MS)
+            self._fetch_refused(address, response, result)
             return
         self._fetch_losses, self._read_round = 0, response.session_id
         self.leader_answered()
@@ -565,6 +565,15 @@ class Quorum:
         self.voter_changes.report_to(address)
         self.flush()
         self._fetch()
+
+    def _fetch_refused(self, address: Address, response: Any, result: Any | None) -> None:
+        """Follow the leader that the answer names; if it names none that is new, fetch again."""
+        leader = None if result is None else result.current_leader
+        if leader is not None and self._learn(leader.leader_epoch, leader.leader_id, response.node_endpoints):
+            return
+        code = response.error_code if result is None else result.error_code
+        self.say_refused("quorum-fetch-refused", leader=address.node_id, code=code.name)
+        self._fetch_again_in(5 * _RETRY_MS)
 
     def say_refused(self, event: str, **fields: Any) -> None:
         """Log a warning, unless it is the last one again."""
@@ -825,10 +834,8 @@ class Quorum:
 
     def _handle_vote(self, request: Any, respond: Respond) -> None:
         requested = request.topics[0].partitions[0]
-        is_for_other = request.voter_id not in (_NO_NODE, self.config.node_id) or requested.voter_directory_id not in (
-            None,
-            self.config.directory_id,
-        )
+        is_for_other = request.voter_id not in (_NO_NODE, self.config.node_id)
+        is_for_other |= requested.voter_directory_id not in (None, self.config.directory_id)
         if is_for_other:
             # the candidate means a disk that this node has no more: its promises are forgotten
             self.respond(respond, self._answer(ErrorCode.invalid_voter_key, vote_granted=False))
@@ -843,10 +850,8 @@ class Quorum:
         self.respond(respond, self._answer(code, vote_granted=granted))
 
     def _may_grant(self, requested: Any) -> bool:
-        is_up_to_date = (requested.last_offset_epoch, requested.last_offset) >= (
-            self.log.last_epoch,
-            self.log.end_offset,
-        )
+        own_end = self.log.last_epoch, self.log.end_offset
+        is_up_to_date = (requested.last_offset_epoch, requested.last_offset) >= own_end
         if not is_up_to_date or self.role is Role.LEADER or self._is_stopped:
             return False
         if requested.pre_vote:
@@ -855,10 +860,8 @@ class Quorum:
         if self.role is Role.FOLLOWER:
             return False
         election = self._election.state
-        is_same = (election.voted_id, election.voted_directory_id) == (
-            requested.replica_id,
-            requested.replica_directory_id,
-        )
+        candidate = requested.replica_id, requested.replica_directory_id
+        is_same = (election.voted_id, election.voted_directory_id) == candidate
         return election.voted_id == _NO_NODE or is_same
 
     def _handle_begin(self, request: Any, respond: Respond) -> None:
@@ -866,12 +869,10 @@ class Quorum:
         if begun.leader_epoch < self.epoch:
             self.respond(respond, self._answer(ErrorCode.fenced_leader_epoch))
             return
-        endpoints = request.leader_endpoints
-        address = (
-            Address(begun.leader_id, endpoints[0].host, endpoints[0].port)
-            if endpoints
-            else self._find(begun.leader_id, ())
-        )
+        address = self._find(begun.leader_id, ())
+        if request.leader_endpoints:
+            endpoint = request.leader_endpoints[0]
+            address = Address(begun.leader_id, endpoint.host, endpoint.port)
         if address is not None and not self._is_stopped:
             assert self.role is not Role.LEADER or begun.leader_epoch > self.epoch, "two leaders in one epoch"
             self._become_follower(begun.leader_epoch, address)
