@@ -253,7 +253,9 @@ class LogDirectory:
         self.obsolete_marks: dict[Log, int] = {}
         """Likewise, of finished checkpoints."""
         self._lowered: dict[TopicPartition, Offset] = {}
+        """Recovery points that truncations lowered since a checkpoint had them all; some may not be on the disk yet."""
         self._lowerings = self._lowerings_written = self._lowerings_covered = 0
+        """Numbers of the last lowering that was planned, that is in the file, and that a finished checkpoint has."""
 
     @property
     def offline_reason(self) -> str:

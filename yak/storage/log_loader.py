@@ -71,6 +71,7 @@ class LogLoader:
     log_start_offset: Offset | None
     cleaned_offset: Offset | None = None
     was_clean: bool
+    """Whether the files are as a clean stop left them; the load clears it when it finds something else."""
     closed_bytes: int | None = None
     high_watermark: Offset = 0
     """The checkpoint's, until `load` finds that the log has another."""
@@ -109,7 +110,7 @@ class LogLoader:
             self._take_mark()
         else:
             self._check_size()
-        self.topic_id = topic_id = self._read_topic_id()
+        self.topic_id = self._read_topic_id()
         segments = self._segments()
         self._check_offsets(segments[-1])
         self._drop_deleted(segments)
@@ -129,7 +130,7 @@ class LogLoader:
         if recovered is None and (snapshots or any(segment.size for segment in segments)):
             self._repair_indexes(segments, snapshots)
             producers.restore(self.disk, self._path, segments, snapshots, end_offset, self.now_ms, reads_earlier=False)
-        log = self._log(topic_id, segments, epochs, producers, snapshots, end_offset)
+        log = self._log(segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_checkpoints = is_new
         if recovered is not None and recovered.damage:
@@ -475,7 +476,6 @@ class LogLoader:
 
     def _log(
         self,
-        topic_id: uuid.UUID,
         segments: list[Segment],
         epochs: EpochCache,
         producers: ProducerState,
@@ -503,7 +503,7 @@ class LogLoader:
             self.directory,
             self._path,
             self.topic_partition,
-            topic_id,
+            self.topic_id,
             self.config,
             segments,
             epochs=epochs,
