@@ -104,8 +104,11 @@ class Heartbeats:
             self._outstanding -= 1
             if answered_ms - now_ms >= SLOW_MS:
                 self._warn_slow(answered_ms - now_ms, answered_ms)
-            is_for_all = _refuses_every_change(outcome)
-            self.refused_ms = ((self.refused_ms or (now_ms,))[0], now_ms) if is_for_all else None
+            if not _refuses_every_change(outcome):
+                self.refused_ms = None
+            else:
+                first_ms = now_ms if self.refused_ms is None else self.refused_ms[0]
+                self.refused_ms = first_ms, now_ms
             if outcome.code != "OK":
                 self._on_refused(outcome, answered_ms)
                 return
