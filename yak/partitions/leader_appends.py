@@ -606,8 +606,8 @@ class PendingAppends:
     def __init__(self, appends: LeaderAppends, context: Context, partition: Partition) -> None:
         self._appends, self._context, self._partition = appends, context, partition
         self._queue: deque[PendingAppend] = deque()
-        self._is_held = False
-        """Whether it waits for the end of a move to another log directory, and not for a job."""
+        self._waits_for_move = False
+        """Whether it waits until the log is in another log directory, and not for a job."""
 
     def add(self, pending: PendingAppend) -> None:
         """Queue a batch; it gets its offset when it is appended."""
@@ -625,8 +625,8 @@ class PendingAppends:
 
     def resume(self) -> None:
         """Append the batches that waited until the log was in another directory."""
-        if self._is_held:
-            self._is_held = False
+        if self._waits_for_move:
+            self._waits_for_move = False
             self._continue()
 
     def on_marker(self, producer_id: ProducerId) -> None:
@@ -642,7 +642,7 @@ class PendingAppends:
             if partition.pending_appends is not self:
                 return  # the append before took the log directory offline, which failed all
             if partition.is_handed_over:
-                self._is_held = True
+                self._waits_for_move = True
                 return
             assert partition.log is not None
             pending, config = queue[0], partition.log.config
