@@ -758,13 +758,13 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
         return NO_LEADER
     last_in = dict(_named(partition))
     newest = max(last_in.values(), default=0)
-    all_lost = len(active) == len(partition.replicas) and all(
-        brokers[node_id].lossy_epoch > last_in.get(node_id, newest) for node_id in active
-    )
-    if not allow_any and not all_lost and len(partition.replicas) > 1:
-        return NO_LEADER
     pool = active
     if not allow_any and len(partition.replicas) > 1:
+        all_lost = len(active) == len(partition.replicas) and all(
+            brokers[node_id].lossy_epoch > last_in.get(node_id, newest) for node_id in active
+        )
+        if not all_lost:
+            return NO_LEADER
         pool = [n for n in active if n in last_in and brokers[n].emptied_epoch <= last_in[n]]
     whole = [node_id for node_id in pool if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
     candidates = whole or pool
