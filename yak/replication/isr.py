@@ -324,17 +324,19 @@ class IsrChanges:
             if self._context.faults and self._context.faults.freezes(*partition.topic_partition):
                 continue
             members = wanted_isr(partition, self._epoch_of, own_epoch, now_ms, self._lag_max_ms)
-            if members is None:
-                continue
-            self._nonce += 1
-            nonce = f"{partition.node_id}.{own_epoch}.{self._nonce}"
-            proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)
-            committed = dict(partition.isr_members)
-            proposal.expands = any(committed.get(node_id) != epoch for node_id, epoch in members)
-            proposal.shrinks = any(node_id not in dict(members) for node_id in committed)
-            partition.propose(proposal)
-            proposals.append((partition, proposal))
+            if members is not None:
+                proposals.append((partition, self._propose(partition, members, own_epoch)))
         self._send(proposals)
+
+    def _propose(self, partition: Partition, members: tuple[Member, ...], own_epoch: BrokerEpoch) -> IsrProposal:
+        self._nonce += 1
+        nonce = f"{partition.node_id}.{own_epoch}.{self._nonce}"
+        proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)
+        committed = dict(partition.isr_members)
+        proposal.expands = any(committed.get(node_id) != epoch for node_id, epoch in members)
+        proposal.shrinks = any(node_id not in dict(members) for node_id in committed)
+        partition.propose(proposal)
+        return proposal
 
     def _epoch_of(self, node_id: NodeId) -> BrokerEpoch:
         broker = self._context.image.brokers.get(node_id)
