@@ -133,10 +133,8 @@ class LogLoader:
         log = self._log(segments, epochs, producers, snapshots, end_offset)
         log.names_changed = recovered is not None
         log.has_stale_checkpoints = is_new
-        if recovered is not None and recovered.damage:
-            log.damage_at_load = recovered.damage[0]
-        elif (missing := self._hole or self._missing) is not None:
-            log.damage_at_load = missing
+        damage = [] if recovered is None else recovered.damage
+        log.damage_at_load = damage[0] if damage else self._hole or self._missing
         if self.cleaned_offset is not None:
             log.cleaned_offset = self._trusted_cleaned_offset(end_offset)
         return LoadedLog(log, self._missing is not None, recovered, self._warnings, self._damage)
