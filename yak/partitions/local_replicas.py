@@ -209,18 +209,8 @@ class LocalReplicas:
             if held is None:
                 self._emit(partition, PartitionEvent.ADDED)
         led = partition.is_leader
-        if partition.become(
-            node_id=self._node_id,
-            leader_id=info.leader,
-            leader_epoch=info.leader_epoch,
-            partition_epoch=info.partition_epoch,
-            replicas=info.replicas,
-            isr=info.isr,
-            isr_epochs=info.isr_epochs,
-            elr=info.elr,
-            now_ms=self._context.clock.now_ms,
-            may_lead=(self._node_id, self._lifecycle.broker_epoch) in zip(info.isr, info.isr_epochs, strict=True),
-        ):
+        may_lead = (self._node_id, self._lifecycle.broker_epoch) in info.isr_members
+        if partition.become(self._node_id, info, now_ms=self._context.clock.now_ms, may_lead=may_lead):
             leads_on = led and partition.is_leader
             event = PartitionEvent.LEADER_EPOCH_CHANGED if leads_on else PartitionEvent.LEADER_CHANGED
             self._emit(partition, event)

@@ -28,6 +28,7 @@ from yak.storage.log import Log
 from yak.storage.producer_state import DeferredSequences
 
 if TYPE_CHECKING:
+    from yak.cluster.image import PartitionInfo
     from yak.replication.fetch_sessions import ConsumerItem, ConsumerSession, FollowerItem, FollowerSession
     from yak.replication.log_append_info import PendingBatches, WaitingAppend
     from yak.replication.truncation import Truncation
@@ -102,41 +103,22 @@ class Partition:
 
     # -------------------------------------------------------------------------------------------------- the role
 
-    def become(
-        self,
-        *,
-        node_id: NodeId,
-        leader_id: NodeId,
-        leader_epoch: LeaderEpoch,
-        partition_epoch: PartitionEpoch,
-        replicas: tuple[NodeId, ...],
-        isr: tuple[NodeId, ...],
-        isr_epochs: tuple[BrokerEpoch, ...] | None = None,
-        elr: tuple[NodeId, ...] = (),
-        now_ms: int = 0,
-        may_lead: bool = True,
-    ) -> bool:
-        """Apply the state from the metadata log; an older partition epoch changes nothing.
+    def become(self, node_id: NodeId, info: PartitionInfo, *, now_ms: int = 0, may_lead: bool = True) -> bool:
+        """Apply the state from the metadata log on the broker `node_id`; an older partition epoch changes nothing.
 
         `may_lead` is false for the state of an earlier broker epoch, in which no replica leads any more. Returns
         whether leadership or the leader epoch changed, so that followers and delayed operations must be notified.
         """
-        if partition_epoch < self.partition_epoch or leader_epoch < self.leader_epoch:
+        if info.partition_epoch < self.partition_epoch or info.leader_epoch < self.leader_epoch:
             return False
-        is_leader = leader_id == node_id and may_lead
-        changed = leader_epoch != self.leader_epoch or leader_id != self.leader_id or is_leader != self.is_leader
+        is_leader = info.leader == node_id and may_lead
+        changed = info.leader_epoch != self.leader_epoch or info.leader != self.leader_id or is_leader != self.is_leader
         if self.is_leader and not is_leader:
             self.deferred_sequences.clear()
-        self.node_id = node_id
-        self.leader_id = leader_id
-        self.leader_epoch = leader_epoch
-        left = left_by_themselves(self, isr, partition_epoch)
-        self.partition_epoch = partition_epoch
-        self.replicas = replicas
-        self.isr = isr
-        self.elr = elr
-        self.isr_epochs = isr_epochs if isr_epochs is not None else (0,) * len(isr)
-        self.is_leader = is_leader
+        left = left_by_themselves(self, info.isr, info.partition_epoch)
+        self.node_id, self.leader_id, self.is_leader = node_id, info.leader, is_leader
+        self.leader_epoch, self.partition_epoch = info.leader_epoch, info.partition_epoch
+        self.replicas, self.isr, self.isr_epochs, self.elr = info.replicas, info.isr, info.isr_epochs, info.elr
         if changed:
             if is_leader:
                 self.leads_since_ms = now_ms

@@ -51,16 +51,7 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
     changed = replace(described, partitions=(info, *described.partitions[1:]))
     broker.context.image = replace(image, topics={**image.topics, topic: changed})
     partition = broker.partitions[TopicPartition(topic, 0)]
-    if partition.become(
-        node_id=broker.node_id,
-        leader_id=leader,
-        leader_epoch=info.leader_epoch,
-        partition_epoch=info.partition_epoch,
-        replicas=replicas,
-        isr=isr,
-        isr_epochs=epochs,
-        now_ms=rig.world.now_ms,
-    ):
+    if partition.become(broker.node_id, info, now_ms=rig.world.now_ms):
         broker.replica_fetchers.stop()  # the other brokers do not exist
         broker.partition_changed(partition, PartitionEvent.LEADER_CHANGED)
     return partition

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.noted_calls import note_calls_by_step
+from yak.cluster.image import PartitionInfo
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.replication import isr
@@ -34,33 +35,17 @@ def fake_log(end: int = 0, **config: int) -> SimpleNamespace:
     )
 
 
+def state(isr: tuple[int, ...], epochs: tuple[int, ...] | None = None, *, partition_epoch: int = 7) -> PartitionInfo:
+    epochs = epochs or tuple(10 * node for node in isr)
+    return PartitionInfo(0, NODES, isr, epochs, (), (), leader=ME, leader_epoch=5, partition_epoch=partition_epoch)
+
+
 def led(
     end: int = 0, *, isr: tuple[int, ...] = NODES, epochs: tuple[int, ...] | None = None, **config: int
 ) -> Partition:
     partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(end, **config))  # type: ignore[arg-type]
-    become(partition, 7, isr, epochs)
+    partition.become(ME, state(isr, epochs))
     return partition
-
-
-def become(
-    partition: Partition,
-    partition_epoch: int,
-    isr: tuple[int, ...],
-    epochs: tuple[int, ...] | None = None,
-    *,
-    now_ms: int = 0,
-) -> None:
-    """Lead in epoch 5, with this ISR."""
-    partition.become(
-        node_id=ME,
-        leader_id=ME,
-        leader_epoch=5,
-        partition_epoch=partition_epoch,
-        replicas=NODES,
-        isr=isr,
-        isr_epochs=epochs or tuple(10 * node for node in isr),
-        now_ms=now_ms,
-    )
 
 
 def fetch(partition: Partition, node: int, offset: int, *, epoch: int | None = None, now_ms: int = 0) -> None:
@@ -143,7 +128,7 @@ def test_below_the_minimum_nothing_is_committed():
 
 def test_the_minimum_is_never_more_than_there_are_replicas():
     partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(3, min_insync_replicas=2))  # type: ignore[arg-type]
-    partition.become(node_id=1, leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,))
+    partition.become(1, PartitionInfo(0, (1,), (1,), (0,), (), (), leader=1, leader_epoch=0, partition_epoch=0))
     assert partition.high_watermark == 3
     assert not partition.is_under_min_isr
 
@@ -176,6 +161,10 @@ def test_a_follower_joins_at_the_watermark_and_past_the_epochs_start():
     fetch(partition, 3, 10)
     assert may_join(partition, 3)
     assert wanted(partition) == [1, 2, 3]
+
+
+def become(partition: Partition, partition_epoch: int, isr: tuple[int, ...]) -> None:
+    partition.become(ME, state(isr, partition_epoch=partition_epoch))
 
 
 def test_a_follower_whose_log_may_be_lost_fetches_again_before_it_joins():
@@ -303,7 +292,7 @@ class IsrMachine(RuleBasedStateMachine):
             self.store_epoch += 1
         if answer_arrives:
             isr, epochs = zip(*self.store_isr, strict=True)
-            become(self.partition, self.store_epoch, isr, epochs, now_ms=self.now_ms)
+            self.partition.become(ME, state(isr, epochs, partition_epoch=self.store_epoch), now_ms=self.now_ms)
             self.partition.settle(proposal)
             self.partition.advance_high_watermark()
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.replication.test_isr import fake_log
+from yak.cluster.image import PartitionInfo
 from yak.ids import TopicPartition
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
@@ -19,9 +20,8 @@ def make(**config: int) -> Partition:
 
 
 def lead(partition: Partition, *, epoch: int = 0, version: int = 0, leader: int = 1) -> bool:
-    return partition.become(
-        node_id=1, leader_id=leader, leader_epoch=epoch, partition_epoch=version, replicas=(1,), isr=(1,)
-    )
+    info = PartitionInfo(0, (1,), (1,), (0,), (), (), leader=leader, leader_epoch=epoch, partition_epoch=version)
+    return partition.become(1, info)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["append", "flush"]), st.integers(1, 5)), max_size=50), st.booleans())

@@ -134,17 +134,8 @@ def test_follower_refuses_clients_that_know_only_leaders_or_have_another_epoch(r
 def test_leader_of_an_earlier_incarnation_serves_no_fetch_as_follower(rig):
     """It may have lost its disk: "out of range" would send a consumer that read further back to the beginning."""
     partition = set_partition(rig, "orders", leader=1, replicas=(1, 2), isr=(1, 2))
-    partition.become(
-        node_id=1,
-        leader_id=1,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        replicas=(1, 2),
-        isr=(1, 2),
-        isr_epochs=(1, 1),
-        now_ms=rig.world.now_ms,
-        may_lead=False,
-    )
+    info = rig.node.broker.context.image.topics["orders"].partitions[0]
+    partition.become(1, info, now_ms=rig.world.now_ms, may_lead=False)
     assert not partition.is_leader
     for offset in (0, 2, 5):
         assert fetch_in_epoch(rig, offset, partition.leader_epoch).error_code == ErrorCode.not_leader_or_follower

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from yak.cluster.image import PartitionInfo
 from yak.ids import TopicPartition
 from yak.replication.isr import IsrProposal, may_join
 from yak.replication.partition import Partition
@@ -89,17 +90,18 @@ class Shadow:
     def _become(self, state: State, node: int) -> None:
         view = state.brokers[node].view
         entry = state.history[view]
-        self._partitions[node].become(
-            node_id=node,
-            leader_id=entry.leader,
-            leader_epoch=entry.epoch,
-            partition_epoch=view,
+        info = PartitionInfo(
+            partition=0,
             replicas=NODES,
             isr=tuple(each for each, _boot in entry.isr),
             isr_epochs=tuple(boot for _each, boot in entry.isr),
             elr=tuple(each for each, _boot in entry.elr),
-            may_lead=self._rules.leads(state, node),
+            elr_epochs=tuple(boot for _each, boot in entry.elr),
+            leader=entry.leader,
+            leader_epoch=entry.epoch,
+            partition_epoch=view,
         )
+        self._partitions[node].become(node, info, may_lead=self._rules.leads(state, node))
 
     def take(self, step: Step, before: State, after: State) -> None:
         """Apply this step, then compare."""

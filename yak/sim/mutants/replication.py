@@ -11,12 +11,13 @@ from yak.broker.fetches import ConsumerFetch, FollowerFetch
 from yak.cluster import restore
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.failure_detector import FailureDetector
-from yak.cluster.image import Image
+from yak.cluster.image import Image, PartitionInfo
 from yak.cluster.pause_detection import PauseDetector
 from yak.cluster.snapshot import write_snapshot
 from yak.core import jobs
 from yak.core.events import StoreLost
 from yak.errors import ErrorCode, FailStop, LogDirectoryFailure
+from yak.ids import NodeId
 from yak.metadata_store import brokers, checks, controller, isr, scripts
 from yak.partitions.leader_appends import LeaderAppends
 from yak.partitions.local_replicas import LocalReplicas
@@ -207,8 +208,8 @@ def _lead_in_an_old_boot(swaps: Patches) -> None:
         open_all(self)
         is_start = False
 
-    def become_leader(self: Partition, **named: Any) -> bool:
-        return become(self, **named | {"may_lead": named["may_lead"] or not is_start})
+    def become_leader(self: Partition, node_id: NodeId, info: PartitionInfo, *, now_ms: int, may_lead: bool) -> bool:
+        return become(self, node_id, info, now_ms=now_ms, may_lead=may_lead or not is_start)
 
     swaps.put(LocalReplicas, "open_all", open_at_start)
     swaps.put(Partition, "become", become_leader)
