@@ -505,22 +505,6 @@ def attack(
     g.out.stdout.write(json.dumps({"attack": name, "rounds": rounds}) + "\n")
 
 
-@chaos.command("guard", examples=("yak chaos guard /tmp/yak-chaos-1",), hidden=True)
-def guard_(
-    g: Globals,  # noqa: ARG001 - every command has them
-    folder: Annotated[str, argument("FOLDER", "Of the run.", show_default=False)],
-) -> None:
-    """Wait for the end of a run, and kill its processes if the run was killed.
-
-    Does nothing after a byte on standard input; the run was killed when standard input is closed without one.
-    """
-    import sys
-
-    from yak.local.chaos.guardian import guard
-
-    guard(folder, sys.stdin.fileno())
-
-
 @chaos.command("faults", examples=("yak chaos faults", "yak chaos faults -o json"))
 def faults(g: Globals) -> None:
     """List the faults of yak chaos run."""

@@ -1,13 +1,13 @@
 """Where the executable starts. A frozen YAK starts its brokers by calling itself again.
 
-It also runs the modules of YAK that are programs of their own, as Python would: `yak -P -m yak.testing.guardian`.
+It also runs the modules of YAK that are programs of their own, as Python would: `yak -P -m yak.local.guardian`.
 """
 
 import multiprocessing
 import runpy
 import sys
 
-PROGRAMS = ("yak.testing.guardian", "yak.testing.remote")
+PROGRAMS = ("yak.local.guardian", "yak.testing.remote")
 
 if __name__ == "__main__":
     multiprocessing.freeze_support()

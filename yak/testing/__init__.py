@@ -7,7 +7,6 @@ session         the clusters of one run: their folder and metadata store, lent t
 cluster         a test's cluster, each broker's view of it, and the brokers' log output since a test began
 faults          the faults of a test's cluster
 shape           size and configs of a cluster: clusters of one shape are interchangeable; a broker's state
-guardian        a process that cleans up after a killed test run
 remote          a process that lends clusters to a test run that imports nothing of YAK (pytest-yak)
 
 pytest imports the plugin at every start where YAK is installed. So the other modules are loaded only when a test needs a

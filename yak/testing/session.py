@@ -1,11 +1,8 @@
 """The clusters of one test run: started on request, lent to one test at a time, ended with the run."""
 
-import contextlib
 import importlib
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Sequence
@@ -14,14 +11,13 @@ from typing import Final
 
 from yak.errors import YakError
 from yak.local import redis_child
+from yak.local.guardian import Guardian
 from yak.local.redis_server import EmbeddedRedis
 from yak.testing.cluster import Cluster
-from yak.testing.guardian import ALL_CLEAN
 from yak.testing.shape import ClusterShape
 
 _DATABASES: Final = 16
 """The default number of databases of a Redis server."""
-_GUARDIAN_SECONDS: Final = 5.0
 
 
 class Workspace:
@@ -40,13 +36,7 @@ class Workspace:
         self._free: list[str] = []
         self._used: list[str] = []
         self._clusters = 0
-        self._guardian = subprocess.Popen(  # noqa: S603 - our own module, and no shell
-            [sys.executable, "-P", "-m", "yak.testing.guardian", str(os.getpid()), self.folder],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._guardian = Guardian(self.folder, deletes=True)
 
     def new_folder(self) -> str:
         """A path for one more cluster; nothing exists there yet."""
@@ -88,13 +78,7 @@ class Workspace:
             server.kill()
         self._servers, self._free, self._used = [], [], []
         shutil.rmtree(self.folder, ignore_errors=True)
-        assert self._guardian.stdin is not None
-        if not os.path.exists(self.folder):
-            with contextlib.suppress(BrokenPipeError):
-                os.write(self._guardian.stdin.fileno(), ALL_CLEAN)
-        self._guardian.stdin.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):  # on a loaded machine it may still be starting
-            self._guardian.wait(_GUARDIAN_SECONDS)
+        self._guardian.end(is_clean=not os.path.exists(self.folder))
 
     def _new_databases(self) -> list[str]:
         """Start another server in a thread: brokers take longer to load than Redis takes to answer, and wait for it.

@@ -9,6 +9,7 @@ import pytest
 
 from tests.errors import raises_error
 from yak.errors import StartRefused, UsageError, YakError
+from yak.local import guardian
 from yak.local.processes import ProcessId, identify, is_running, kill
 from yak.local.state import load
 from yak.testing import session as module
@@ -150,7 +151,7 @@ def test_the_end_leaves_no_process_and_no_file(stand_in: None) -> None:
 
 
 def test_a_guardian_that_ends_late_fails_no_run(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_GUARDIAN_SECONDS", 0.0)
+    monkeypatch.setattr(guardian, "_END_SECONDS", 0.0)
     session = Session()
     session.lend(ONE)
     session.close()

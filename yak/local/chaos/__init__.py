@@ -7,6 +7,5 @@
 - `liveness`: checks after all faults are repaired
 - `report`: the results and their picture; `yak.sim.history_checker` checks the history
 - `run`: a whole run
-- `guardian`: ends the processes of a run that was killed
 - `abuse`, `attacks`: attacks on a broker, and what they cost a healthy client
 """

@@ -22,8 +22,8 @@ from yak.client.reach import split_address
 from yak.config.listeners import is_loopback
 from yak.errors import UsageError, YakError
 from yak.local.chaos.attacks import Attack, Target
-from yak.local.chaos.guardian import guarded
 from yak.local.cluster import LocalCluster, UpSettings
+from yak.local.guardian import Guardian
 from yak.local.spawn import yak_argv, yak_environment
 
 TOPIC: Final = "yak-abuse"
@@ -105,7 +105,7 @@ class AbuseRun:
             return self._attack(attack, prepared(settings.bootstrap, settings.http))
         folder = os.path.realpath(tempfile.mkdtemp(prefix="yak-abuse-"))
         cluster = LocalCluster(folder)
-        with guarded(folder):
+        with Guardian(folder):
             try:
                 cluster.up(UpSettings(port=0, http_port=0, brokers=1))
                 broker = cluster.status().brokers[0]

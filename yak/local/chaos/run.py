@@ -16,7 +16,6 @@ from yak.ids import TopicPartition
 from yak.local.chaos import liveness
 from yak.local.chaos.clients import GROUP, Clients
 from yak.local.chaos.cluster import ChaosCluster, ClusterSettings
-from yak.local.chaos.guardian import guarded
 from yak.local.chaos.liveness import LivenessReport, Violation, different_replicas, logged_bugs, reached
 from yak.local.chaos.members import Library, librdkafka
 from yak.local.chaos.nemesis import InjectedFault, Nemesis, Operator
@@ -25,6 +24,7 @@ from yak.local.chaos.recorder import Recorder
 from yak.local.chaos.report import ChaosReport, store_alone_costs_nothing, unavailability
 from yak.local.chaos.schedule import FaultKind, PlannedFault, plan
 from yak.local.chaos.writers import BATCH_BYTES_MAX, writers_log
+from yak.local.guardian import Guardian
 from yak.local.quorum import BOTH, REDIS
 from yak.sim.history_checker.history import History
 from yak.sim.history_checker.report import check_history
@@ -101,7 +101,7 @@ class ChaosRun:
         if self.settings.bootstrap is not None:
             return self._elsewhere(self.settings.bootstrap)
         folder = Path(os.path.realpath(self.settings.data_dir or tempfile.mkdtemp(prefix="yak-chaos-")))
-        with guarded(str(folder)), self._cluster(folder) as cluster:
+        with Guardian(str(folder)), self._cluster(folder) as cluster:
             report = self._with_cluster(cluster)
             if self.settings.keep or not report.holds or (report.is_void and not self.is_cut_short()):
                 report.folder = str(folder)

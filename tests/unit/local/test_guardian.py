@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from yak.local.guardian import ALL_CLEAN, clean_up
 from yak.local.processes import identify, processes_of
-from yak.testing.guardian import ALL_CLEAN, clean_up
 
 SLEEP = "import time; print('up', flush=True); time.sleep(60)"
 
@@ -34,7 +34,7 @@ def sleeper(started: list[subprocess.Popen[str]], *arguments: str, cwd: Path | N
 
 
 def guardian(parent: int, folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "yak.testing.guardian", str(parent), str(folder)]
+    command = [sys.executable, "-m", "yak.local.guardian", str(parent), str(folder), "delete"]
     return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
@@ -57,7 +57,7 @@ def test_cleaning_up_leaves_no_process_and_no_file(tmp_path: Path, started: list
     (run / "redis").mkdir(parents=True)
     broker = sleeper(started, "serve", "--data-dir", str(run / "node-1"))
     server = sleeper(started, cwd=run / "redis")
-    clean_up(str(run))
+    clean_up(str(run), deletes=True)
     assert [child.pid for child in (broker, server) if identify(child.pid) is not None] == []
     assert not run.exists()
 
