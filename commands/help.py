@@ -1,35 +1,20 @@
 """`yak help`."""
 
 import tomllib
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Annotated, Final
 
 from yak.commands.app import OUTPUT, CommandGroup, Leaf, command, flag
 from yak.commands.options import Globals
 from yak.commands.parameters import argument
-from yak.errors import UsageError, closest
+from yak.errors import UsageError, YakError, closest
 
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What happened, its usual causes, and what to try."""
-
-    what: str
-    why: str
-    try_: tuple[str, ...]
-
-
-def _read() -> dict[str, Explanation]:
-    text = (files("yak.commands") / "error_help.toml").read_text(encoding="utf-8")
-    return {
-        slug: Explanation(entry["what"], entry["why"], tuple(entry["try"]))
-        for slug, entry in tomllib.loads(text).items()
-    }
-
-
-EXPLANATIONS: Final = _read()
-
+_TEXTS: Final = (files("yak.commands") / "error_help.toml").read_text(encoding="utf-8")
+EXPLANATIONS: Final = {
+    slug: YakError(slug, entry["what"], why=entry["why"], try_=tuple(entry["try"]))
+    for slug, entry in tomllib.loads(_TEXTS).items()
+}
+"""Of each error what happened, its usual causes, and what to try."""
 
 EXIT_CODES = (
     (0, "done"),
@@ -66,7 +51,7 @@ def help_(
         rows = [{"code": code, "meaning": meaning} for code, meaning in EXIT_CODES]
         g.out.table(rows, ("code", "meaning"))
     elif names == ["errors"]:
-        rows = [{"slug": slug, "what": each.what} for slug, each in sorted(EXPLANATIONS.items())]
+        rows = [{"slug": slug, "what": each.message} for slug, each in sorted(EXPLANATIONS.items())]
         g.out.table(rows, ("slug", "what"))
     elif len(names) == 1 and names[0] in EXPLANATIONS:
         _explain_error(g, names[0])
@@ -78,9 +63,9 @@ def _explain_error(g: Globals, slug: str) -> None:
 
     found = EXPLANATIONS[slug]
     if g.out.format in ("json", "yaml"):
-        g.out.object({"code": slug, "what": found.what, "why": found.why, "try": list(found.try_)})
+        g.out.object({"code": slug, "what": found.message, "why": found.why, "try": list(found.try_)})
         return
-    g.out.line(f"error[{slug}]: {found.what}")
+    g.out.line(f"error[{slug}]: {found.message}")
     g.out.line(f"  why:  {found.why}")
     for index, step in enumerate(found.try_):
         g.out.line(("  try:  " if index == 0 else "        ") + step)

@@ -345,12 +345,4 @@ def cropped(text: str, columns: int) -> str:
 
 def error_document(error: YakError) -> dict[str, object]:
     """The JSON form of an error."""
-    return {
-        "error": {
-            "code": error.code,
-            "kafka_code": error.kafka_code,
-            "message": error.message,
-            "why": error.why,
-            "try": list(error.try_),
-        }
-    }
+    return {"error": {**error.as_json(), "kafka_code": error.kafka_code}}

@@ -193,7 +193,7 @@ def errors_page() -> str:
     ]
     lines += ["the same as this page. Clients get Kafka's error codes: [Kafka APIs](../kafka-apis.md).", ""]
     for slug, entry in sorted(EXPLANATIONS.items()):
-        lines += [f"## {slug}", "", escaped(entry.what), "", escaped(entry.why), "", *fenced("\n".join(entry.try_))]
+        lines += [f"## {slug}", "", escaped(entry.message), "", escaped(entry.why), "", *fenced("\n".join(entry.try_))]
     return "\n".join(lines)
 
 

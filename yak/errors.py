@@ -17,9 +17,9 @@ Any other exception in the core is a bug in YAK too. While one request is served
 `yak.broker` turns a PeerError into an error code for the client.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from yak.limits import ERROR_MESSAGE_LENGTH_MAX
 
@@ -88,6 +88,15 @@ class YakError(Exception):
     def add_note(self, note: str) -> None:
         """Add a line to tracebacks."""
         self._notes.append(note)
+
+    def as_json(self) -> dict[str, Any]:
+        """Its texts, for `from_json` in another process."""
+        return {"code": self.code, "message": self.message, "why": self.why, "try": list(self.try_)}
+
+    @classmethod
+    def from_json(cls, texts: Mapping[str, Any]) -> Self:
+        """Raises KeyError, TypeError."""
+        return cls(texts["code"], texts["message"], why=texts["why"], try_=tuple(texts["try"]))
 
 
 class UsageError(YakError):

@@ -136,8 +136,7 @@ class FaultInjection:
             answer = {"error": {"code": "faults-refused", "message": error.message, "why": why, "try": []}}
         except UsageError as error:
             error_code = ErrorCode.invalid_request
-            text = {"code": error.code, "message": error.message, "why": error.why, "try": list(error.try_)}
-            answer = {"error": text}
+            answer = {"error": error.as_json()}
         return Now({"response_data": json.dumps(answer).encode(), "error_code": error_code})
 
     def _parsed(self, text: bytes) -> dict[str, Any]:

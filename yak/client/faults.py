@@ -71,5 +71,5 @@ def _call(address: str, wanted: Mapping[str, object], timeout_s: float) -> Any:
         why = f"{reason_of(error)}; a version without fault injection closes the connection"
         raise Unreachable("unreachable", f"{address} did not answer about faults", why=why) from None
     if refused := found.get("error"):
-        raise UsageError(refused["code"], refused["message"], why=refused["why"], try_=tuple(refused["try"]))
+        raise UsageError.from_json(refused)
     return found["result"]

@@ -291,13 +291,7 @@ def figures(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def save_error(folder: Path, error: YakError) -> None:
     """Store an error in the run's folder."""
-    document = {
-        "code": error.code,
-        "message": error.message,
-        "why": error.why,
-        "try": list(error.try_),
-        "exit_code": error.exit_code,
-    }
+    document = {**error.as_json(), "exit_code": error.exit_code}
     with contextlib.suppress(OSError):
         (folder / "error.json").write_text(json.dumps(document), encoding="utf-8")
 
@@ -307,7 +301,7 @@ def error_of(run: Run) -> YakError | None:
     try:
         found = json.loads((run.folder / "error.json").read_text(encoding="utf-8"))
         kind = UsageError if found["exit_code"] == UsageError.exit_code else YakError
-        error = kind(found["code"], found["message"], why=found["why"], try_=tuple(found["try"]))
+        error = kind.from_json(found)
         error.exit_code = found["exit_code"]
     except (OSError, ValueError, KeyError, TypeError):
         return None

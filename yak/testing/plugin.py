@@ -145,6 +145,5 @@ def _without_traceback() -> Iterator[None]:
     try:
         yield
     except YakError as error:
-        why = [f"  why:  {error.why}"] if error.why else []
-        lines = [f"error[{error.code}]: {error.message}", *why, *(f"  try:  {each}" for each in error.try_)]
+        lines = [f"error[{error.code}]: {error.message}", *getattr(error, "__notes__", ())]
         raise pytest.fail.Exception("\n".join(lines), pytrace=False) from None

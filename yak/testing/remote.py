@@ -57,7 +57,7 @@ class Lender:
                 raise UsageError("usage", "a request is an object of JSON")
             return {"result": self._call(request)}
         except YakError as error:
-            return {"error": {"code": error.code, "message": error.message, "why": error.why, "try": list(error.try_)}}
+            return {"error": error.as_json()}
         except Exception as error:  # noqa: BLE001 - whatever it is, the other clusters must go on
             code = "system" if isinstance(error, OSError) else "usage"
             return {"error": {"code": code, "message": f"{type(error).__name__}: {error}", "why": None, "try": []}}

@@ -66,7 +66,7 @@ def test_explanations_are_in_alphabetical_order():
 def test_every_explanation_has_its_three_parts(slug):
     found = EXPLANATIONS[slug]
     assert SLUG.fullmatch(slug)
-    assert found.what.endswith(".")
+    assert found.message.endswith(".")
     assert found.why.endswith(".")
     assert found.try_
     assert all(found.try_)
