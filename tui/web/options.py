@@ -2,7 +2,6 @@
 
 import errno
 import ipaddress
-import os
 import socket
 import time
 import urllib.parse
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from yak.errors import UsageError
 from yak.limits import UI_SESSIONS_MAX
-from yak.local.ports import holder
+from yak.local.ports import addresses, cannot_listen, port_taken_error
 
 if TYPE_CHECKING:
     import ssl
@@ -85,19 +84,7 @@ class WebOptions:
 
 def is_loopback(host: str) -> bool:
     """Whether only this machine can reach the host's addresses. Raises UsageError (`unknown-host`)."""
-    return all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in _addresses(host, 0))
-
-
-def _addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[str, int]]]:
-    """The host's addresses to listen on. Raises UsageError (`unknown-host`)."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(
-            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({reason})"
-        ) from error
-    return [(family, (str(address[0]), port)) for family, *_, address in found]
+    return all(ipaddress.ip_address(address[0].partition("%")[0]).is_loopback for _, address in addresses(host, 0))
 
 
 def address_of(host: str, port: int, token: str | None = None, *, is_encrypted: bool = False) -> str:
@@ -108,6 +95,10 @@ def address_of(host: str, port: int, token: str | None = None, *, is_encrypted: 
 
 
 _TRIED_MAX: Final = 100
+_FREE_PORTS: Final = (
+    "yak ui --web              8090, or the next free port",
+    "yak ui --web --port 0     any free port",
+)
 
 
 def bind(host: str, port: int | None) -> socket.socket:
@@ -120,25 +111,14 @@ def bind(host: str, port: int | None) -> socket.socket:
         try:
             return _listen(host, candidate)
         except OSError as error:
-            if error.errno != errno.EADDRINUSE or candidate == wanted[-1]:
-                raise _refusal(host, candidate, error) from error
+            if error.errno != errno.EADDRINUSE:
+                raise cannot_listen(host, candidate, error, "yak ui --web") from error
+            if candidate == wanted[-1]:
+                raise port_taken_error(host, candidate, _FREE_PORTS) from error
     raise AssertionError("the last one either listens or raises")
 
 
 def _listen(host: str, port: int) -> socket.socket:
     # IPv4 first for names with both, such as `localhost`: the printed address is 127.0.0.1.
-    family, address = min(_addresses(host, port))
+    family, address = min(addresses(host, port))
     return socket.create_server(address, family=family, backlog=128)
-
-
-def _refusal(host: str, port: int, error: OSError) -> UsageError:
-    if error.errno == errno.EADDRINUSE:
-        who = holder(port)
-        return UsageError(
-            "port-in-use",
-            f"cannot listen on {host}:{port}",
-            why=f"{who or 'another program'} already listens there",
-            try_=("yak ui --web              8090, or the next free port", "yak ui --web --port 0     any free port"),
-        )
-    why = os.strerror(error.errno or 0)
-    return UsageError("cannot-listen", f"cannot listen on {host}:{port}", why=why, try_=("yak ui --web",))

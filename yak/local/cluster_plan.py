@@ -370,11 +370,10 @@ def _refuse_other_port(known: ClusterState, base: int) -> None:
 
 
 def _quorum_port_taken(known: ClusterState, broker: BrokerState) -> UsageError:
-    who = ports.holder(broker.port)
     return UsageError(
         "quorum-port",
         f"node {broker.node_id} cannot listen on {broker.address}, its address in the metadata quorum",
-        why=f"{who or 'another program'} listens there, and a voter keeps its address",
+        why=f"{ports.holder(broker.port)} listens there, and a voter keeps its address",
         try_=("stop the other program", f"yak up --status --data-dir {quote(known.data_dir)}"),
     )
 

@@ -6,7 +6,7 @@ import secrets
 import socket
 import sys
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from yak.errors import UsageError
 
@@ -24,13 +24,8 @@ def is_free(host: str, port: int) -> bool:
 
     Raises UsageError when the host is no address of this machine, or when this user may not use the port.
     """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except (socket.gaierror, UnicodeError) as error:  # a part of the name is empty, or too long
-        raise UsageError(
-            "unknown-host", f"cannot listen on {host}", why=f"the name has no address ({error.args[-1]})"
-        ) from error
-    with socket.socket(family, kind, protocol) as listener:
+    family, address = addresses(host, port)[0]
+    with socket.socket(family, socket.SOCK_STREAM) as listener:
         if os.name == "posix":
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -39,10 +34,18 @@ def is_free(host: str, port: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise UsageError(
-                "cannot-listen", f"cannot listen on {host}:{port}", why=os.strerror(error.errno or 0)
-            ) from error
+            raise cannot_listen(host, port, error) from error
     return True
+
+
+def addresses(host: str, port: int) -> list[tuple[socket.AddressFamily, tuple[Any, ...]]]:
+    """The host's addresses to listen on. Raises UsageError (`unknown-host`)."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError) as error:  # a part of the name is empty, or too long
+        why = f"the name has no address ({error.args[-1]})"
+        raise UsageError("unknown-host", f"cannot listen on {host}", why=why) from error
+    return [(family, address) for family, *_, address in found]
 
 
 def find_free(host: str) -> int:
@@ -81,25 +84,31 @@ def listening() -> dict[int, int]:
     }
 
 
-def holder(port: int) -> str | None:
-    """The process that listens on a port, as `pid 4242 (java)`; None when this user may not see it."""
+def holder(port: int) -> str:
+    """The process that listens on a port, as `pid 4242 (java)`; `another program` when this user may not see it."""
     import psutil
 
     pid = listening().get(port)
     if pid is None:
-        return None
+        return "another program"
     try:
         return f"pid {pid} ({psutil.Process(pid).name()})"
     except psutil.Error:
         return f"pid {pid}"
 
 
-def port_taken_error(host: str, port: int) -> UsageError:
+_OF_YAK_UP: Final = (
+    "yak up --port 0                take any free port",
+    "yak up --status                see what runs here",
+)
+
+
+def port_taken_error(host: str, port: int, try_: tuple[str, ...] = _OF_YAK_UP) -> UsageError:
     """The error for a port that was given by number and is taken."""
-    who = holder(port)
-    return UsageError(
-        "port-in-use",
-        f"cannot listen on {host}:{port}",
-        why=f"{who} already listens there" if who else "another program already listens there",
-        try_=("yak up --port 0                take any free port", "yak up --status                see what runs here"),
-    )
+    why = f"{holder(port)} already listens there"
+    return UsageError("port-in-use", f"cannot listen on {host}:{port}", why=why, try_=try_)
+
+
+def cannot_listen(host: str, port: int, error: OSError, *try_: str) -> UsageError:
+    """The error for a port that no program holds, and that the system refuses all the same."""
+    return UsageError("cannot-listen", f"cannot listen on {host}:{port}", why=os.strerror(error.errno or 0), try_=try_)

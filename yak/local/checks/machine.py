@@ -90,7 +90,7 @@ def check_port(host: str, port: int) -> Finding:
             return Finding("port", "ok", f"{host}:{port} is free")
     except YakError as error:
         return Finding("port", "FAIL", f"{error.message}: {error.why}", "yak config show --origin   shows who set it")
-    who = ports.holder(port) or "another program"
+    who = ports.holder(port)
     if probe(f"{host}:{port}", 1.0).outcome == "kafka":
         return Finding("port", "ok", f"{host}:{port} is a broker's: {who}")
     return Finding("port", "warn", f"{who} listens on {host}:{port}, and it is not a broker", "yak up --port 0")

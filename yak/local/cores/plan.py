@@ -49,11 +49,10 @@ def hold_port(held: ExitStack, host: str, port: int, is_shared: bool) -> int:
     except UsageError as error:
         if error.code != "address-in-use":
             raise
-        who = ports.holder(port)
         raise UsageError(
             "address-in-use",
             f"cannot listen on {host}:{port}",
-            why=f"{who or 'another program'} has it; with --cores a listener takes its port and one for each broker",
+            why=f"{ports.holder(port)} has it; with --cores a listener takes its port and one for each broker",
             try_=("yak serve --cores 2 --port 0          take any free ports", f"ss -ltnp 'sport = :{port}'"),
         ) from error
     for each in found:
