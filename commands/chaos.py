@@ -154,8 +154,7 @@ def fault_line(found: "InjectedFault") -> str:
 
 def show(g: Globals, report: "ChaosReport", *, again: str, history: str | None, timeline: str | None) -> None:
     """Print the report in the chosen format."""
-    if g.out.format in {"json", "yaml"}:
-        g.out.object(report.as_json())
+    if g.out.document(report.as_json()):
         return
     rows = [_totals(report.history_report) | {"violations": len(report.violations)}]
     g.out.table(rows, tuple(rows[0]))
@@ -265,8 +264,7 @@ def show_history_report(g: Globals, found: "HistoryReport", history: "History") 
     """Print the report of `yak chaos check`."""
     from yak.sim.history_checker.report import around
 
-    if g.out.format in {"json", "yaml"}:
-        g.out.object({"ok": found.holds and found.why_void is None, **found.as_json()})
+    if g.out.document({"ok": found.holds and found.why_void is None, **found.as_json()}):
         return
     totals = _totals(found)
     g.out.table([totals], tuple(totals))

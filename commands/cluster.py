@@ -259,8 +259,7 @@ def _not_both(message: str, why: str, try_: tuple[str, ...]) -> "YakError":
 
 def _report(g: Globals, to: str, cluster_id: str | None, *, has_moved: bool) -> None:
     document: dict[str, Any] = {"cluster_id": cluster_id, "metadata": to, "moved": has_moved}
-    if g.out.format in ("json", "yaml"):
-        g.out.object(document)
+    g.out.document(document)
     name = STORE_NAMES[to]
     g.out.note(f"The metadata are in {name} now." if has_moved else f"The metadata are in {name} already.")
 

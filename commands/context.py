@@ -124,9 +124,7 @@ def show(
     if chosen not in g.settings.contexts:
         raise unknown_context(chosen, sorted(g.settings.contexts), g.settings.config_file)
     values = {"name": chosen, **without_secrets(g.settings.contexts[chosen])}
-    if g.out.format in ("json", "yaml"):
-        g.out.object(values)
-    else:
+    if not g.out.document(values):
         g.out.table([{"setting": key, "value": value} for key, value in values.items()], ("setting", "value"))
 
 

@@ -91,8 +91,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "LeaderMove") -> None:
     """Print the result of planned leadership moves."""
     out = g.out
     rows = _move_rows(plan, moved)
-    if out.format in ("json", "yaml"):
-        out.object({"action": "move", "moves": rows, **moved.as_json()})
+    if out.document({"action": "move", "moves": rows, **moved.as_json()}):
         return
     out.table(rows, MOVE_COLUMNS)
     if not out.for_people:

@@ -469,8 +469,7 @@ def members(
 
     with connect(g) as brokers:
         found = answered(require_groups(brokers, [name])[name])
-    if g.out.format in ("json", "yaml"):
-        g.out.object(member_documents(found))
+    if g.out.document(member_documents(found)):
         return
     columns = [each for each in MEMBER_COLUMNS if g.out.for_people or each != "partitions"]
     if g.out.verbose and g.out.format == "table":

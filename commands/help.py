@@ -62,8 +62,7 @@ def help_(
 def _explain_error(g: Globals, slug: str) -> None:
 
     found = EXPLANATIONS[slug]
-    if g.out.format in ("json", "yaml"):
-        g.out.object({"code": slug, "what": found.message, "why": found.why, "try": list(found.try_)})
+    if g.out.document({"code": slug, "what": found.message, "why": found.why, "try": list(found.try_)}):
         return
     g.out.line(f"error[{slug}]: {found.message}")
     g.out.line(f"  why:  {found.why}")

@@ -120,8 +120,7 @@ def local_cluster(g: "Globals", data_dir: str | None) -> "LocalCluster":
 
 def print_status(g: "Globals", status: "ClusterStatus", *, with_state: bool = True, with_place: bool = False) -> None:
     """Print the brokers of a cluster, and with `with_place` its metadata store and its data directory."""
-    if g.out.format in {"json", "yaml"}:
-        g.out.object(status.as_json())
+    if g.out.document(status.as_json()):
         return
     has_machines = any(broker.machine is not None for broker in status.brokers)
     node = "node" if g.out.for_people else "node_id"

@@ -64,8 +64,7 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
         where = f" -b {servers}" if cluster is None else ""
         g.out.note(f"broker {node_id} was not removed; yak node remove {node_id}{where} goes on")
         raise
-    if g.out.format in ("json", "yaml"):
-        g.out.object({"node_id": node_id, "moved_partitions": removal.moved, "removed": True})
+    g.out.document({"node_id": node_id, "moved_partitions": removal.moved, "removed": True})
     g.out.note(f"broker {node_id} is removed")
 
 

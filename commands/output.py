@@ -132,6 +132,12 @@ class Output:
         else:
             self.json(value)
 
+    def document(self, value: Any) -> bool:
+        """Print a document if the format is yaml or json; returns whether it is."""
+        if is_wanted := self.format in ("json", "yaml"):
+            self.object(value)
+        return is_wanted
+
     def table(
         self, rows: Sequence[Row], columns: Sequence[str], wide_columns: Sequence[str] = (), *, empty: str = ""
     ) -> None:

@@ -169,8 +169,7 @@ def _say_voters(g: Globals, admin: "Admin", done: str) -> None:
     from yak.client.quorum import describe_quorum
 
     state = describe_quorum(admin.answered, timeout_s=admin.timeout_s)
-    if g.out.format in ("json", "yaml"):
-        g.out.object({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
+    g.out.document({"leader_id": state.leader_id, "leader_epoch": state.epoch, "voters": state.voter_ids})
     g.out.note(f"{done}; {voters_sentence(state)}")
 
 

@@ -503,9 +503,7 @@ def print_resolved(
         if name not in said
     ]
     rows += more
-    if g.out.format in ("json", "yaml"):
-        g.out.object({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows})
-    else:
+    if not g.out.document({str(row["name"]): {"value": row["value"], "origin": row["origin"]} for row in rows}):
         g.out.table(rows, ("name", "value", "origin"))
 
 

@@ -29,7 +29,5 @@ def version(g: Globals) -> None:
     except ImportError:
         versions["librdkafka"] = "not installed"
     versions["platform"] = f"{platform.system()} {platform.machine()}"
-    if g.out.format in ("json", "yaml"):
-        g.out.object(versions)
-    else:
+    if not g.out.document(versions):
         g.out.table([{"part": part, "version": text} for part, text in versions.items()], ("part", "version"))
