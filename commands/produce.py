@@ -337,6 +337,8 @@ def parse_separator(text: str) -> bytes:
 DEFAULT_TOPIC = "yak"
 DRY_RUN_RECORDS = 5
 CHECKPOINT_EVERY_S = 0.5
+LATE_S_MAX = 1.0
+"""How much of a pause `--rate` catches up."""
 
 
 FILE = "From a file"
@@ -639,15 +641,19 @@ def _copied(g: "Globals", value: bytes) -> bool:
 
 
 def _paced(rows: "Iterator[Row]", rate: float | None, sender: "RecordSender") -> "Iterator[Row]":
-    """The rows, at most `rate` per second; processes delivery reports while it waits."""
+    """The rows, at most `rate` per second, and after a pause of the input or the cluster those of a second at once.
+
+    Processes delivery reports while it waits.
+    """
     if rate is None:
         yield from rows
         return
-    started = time.monotonic()
-    for number, row in enumerate(rows):
-        while (wait_s := started + number / rate - time.monotonic()) > 0:
+    due_s = time.monotonic()
+    for row in rows:
+        while (wait_s := due_s - time.monotonic()) > 0:
             sender.serve(min(wait_s, 0.1))
         yield row
+        due_s = max(due_s + 1 / rate, time.monotonic() - LATE_S_MAX)
 
 
 def _show(g: "Globals", source: Source, topic: str) -> int:

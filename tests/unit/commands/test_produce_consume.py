@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import itertools
 import json
 import os
 import pty
@@ -21,7 +22,7 @@ from yak.client.consume import PartitionReader
 from yak.client.consumer import ConsumerRecord
 from yak.client.inputs import Row
 from yak.client.produce import Failed, Outgoing, ProducerTransaction
-from yak.commands import interrupts
+from yak.commands import interrupts, produce
 from yak.commands.produce import SentRows, Source
 from yak.commands.record_output import RecordPrinter
 from yak.errors import YakError
@@ -745,3 +746,20 @@ def test_isolation_level_is_kafkas(yak, topic):
     ran = yak("consume", topic, "--isolation", "committed", "-e")
     assert ran.code == 2
     assert "is not one of 'read_uncommitted', 'read_committed'" in ran.err
+
+
+def test_produce_rate_catches_up_a_second_of_a_pause(monkeypatch):
+    """An input that says nothing for an hour, as of `tail -f`, must not give the right to an hour's records at once."""
+    clock = [1000.0]
+    monkeypatch.setattr(produce, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    class Sender:
+        def serve(self, seconds):
+            clock[0] += seconds
+
+    rows = produce._paced(itertools.count(), 10.0, Sender())
+    next(rows)
+    clock[0] += 3600.0
+    began = clock[0]
+    list(itertools.islice(rows, 32))
+    assert clock[0] - began == pytest.approx(2.0, abs=0.2)
