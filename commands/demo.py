@@ -261,18 +261,14 @@ Brokers = Annotated[
 ]
 Keep = Annotated[bool, option("--keep", "Leave the cluster running at the end.", STOP)]
 Fast = Annotated[bool, option("--fast", "A shorter load: 2.5 s instead of 6.", WHAT)]
-Duration = Annotated[str | None, option("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")]
-DataDir = Annotated[
-    str | None, option("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
-]
 
 
 @dataclass(frozen=True, slots=True)
 class Options(Bundle):
     """The options that the demos share."""
 
-    duration: Duration = None
-    data_dir: DataDir = None
+    duration: str | None = flag("--duration", "How long the clients send: 10s, 1m.", WHAT, metavar="DURATION")
+    data_dir: str | None = flag("--data-dir", "Keep the data here.  [a temporary directory]", WHAT, metavar="DIR")
     keep: Keep = False
 
     def settings(self, *, fast: bool, usual_ms: tuple[int, int] = (6_000, 2_500), **more: Any) -> Settings:
@@ -428,19 +424,11 @@ def election(g: Globals, fast: Fast = False, *, options: Options) -> int | None:
 
 
 @demo.command("restart", examples=("yak demo restart", "yak demo restart --fast", "yak demo restart -o json"))
-def restart(
-    g: Globals,
-    fast: Fast = False,
-    duration: Duration = None,
-    no_kill: bool = flag("--no-kill", "Leave the broker alone.", WHAT, default=False),
-    data_dir: DataDir = None,
-    keep: Keep = False,
-) -> int | None:
+def restart(g: Globals, fast: Fast = False, *, options: Options) -> int | None:
     """Kill and restart the only broker without losing a record."""
     from yak.local.demo.failover import RestartScenario
 
-    options = Options(duration, data_dir, keep)
-    return play(g, RestartScenario, options.settings(fast=fast, kill=not no_kill))
+    return play(g, RestartScenario, options.settings(fast=fast))
 
 
 def _session_ms(text: str | None, *, fast: bool) -> int:

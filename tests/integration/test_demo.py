@@ -72,7 +72,7 @@ def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> 
 
 
 def test_demo_without_a_terminal_prints_numbered_steps_and_keeps_a_cluster_that_can_be_inspected(yak: Any) -> None:
-    ran = yak.run("demo", "restart", "--duration", "1s", "--no-kill", "--keep", "--data-dir", "kept", timeout=90)
+    ran = yak.run("demo", "restart", "--duration", "1s", "--keep", "--data-dir", "kept", timeout=90)
     assert ran.code == 0, ran.err
     for number in range(1, 7):
         assert f"{number}/6   " in ran.err
@@ -89,7 +89,7 @@ def test_demo_detects_a_single_missing_record_and_exits_with_code_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forget_one_record(monkeypatch, "files-0")
-    assert run(["demo", "restart", "--duration", "1s", "--no-kill", "-o", "json"]) == 4
+    assert run(["demo", "restart", "--duration", "1s", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["ok"] is False
     assert verdict["lost"] == 1

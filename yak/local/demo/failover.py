@@ -358,9 +358,6 @@ class RestartScenario(TopicsScenario):
         self.poll_until(0.4)
 
     def _kill(self) -> None:
-        if not self.settings.kill:
-            self.step("Kill the broker: left out (--no-kill)")
-            return
         stored = self.wait_until_all_store()
         self.killed_pid = self.cluster.status().brokers[0].pid
         self.step(f"Kill the broker in the middle of it: kill -{int(signal.SIGKILL)} {self.killed_pid}")
@@ -369,9 +366,6 @@ class RestartScenario(TopicsScenario):
         self.say(f"gone, with {stored} messages stored and every client still sending")
 
     def _restart(self) -> None:
-        if not self.settings.kill:
-            self.step("Start it again: left out")
-            return
         self.step("Start it again on the same data")
         began = time.monotonic()
         again = self.cluster.restart(NODE)
@@ -384,17 +378,15 @@ class RestartScenario(TopicsScenario):
         self.poll_until(1.0, at_least=self.settings.load_seconds * 0.3)
         self.finish_clients()
         self.say(f"{self.recorder.acknowledged} messages acknowledged by the broker")
-        first = self.recorder.first_ack_after(self.killed_at) if self.killed_at else None
+        first = self.recorder.first_ack_after(self.killed_at)
         if first is not None:
             took_ms = self.took("kill_to_first_ack_ms", self.killed_at, first)
             self.say(f"from the kill to the first acknowledgement after it: {took_ms:.0f} ms")
 
     def result(self) -> Result:
-        notes = []
         restart_ms, first_ms = self.times["restart_ms"], self.times["kill_to_first_ack_ms"]
-        if restart_ms is not None:
-            first = "" if first_ms is None else f"; from the kill to the next ack {first_ms:.0f} ms"
-            notes = [f"restart after the kill {restart_ms:.0f} ms{first}", NOT_POWER_LOSS]
+        first = "" if first_ms is None else f"; from the kill to the next ack {first_ms:.0f} ms"
+        notes = [f"restart after the kill {restart_ms:.0f} ms{first}", NOT_POWER_LOSS]
         commands = [
             ("yak up -d", "start a cluster that stays"),
             ('yak produce -m "hello"', "store a message"),

@@ -34,8 +34,6 @@ class Settings:
     brokers: int = 3
     keep: bool = False
     data_dir: str | None = None
-    kill: bool = True
-    """Whether `restart` kills its broker."""
     session_timeout_ms: int = 6_000
     """Of the consumers of `groups`."""
 
