@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 from yak.commands import registry
 from yak.commands.settings import ContextsFor
+from yak.view.flags import flag as flag  # noqa: PLC0414 - commands import it from here
 
 if TYPE_CHECKING:
     import typer
@@ -35,11 +36,6 @@ class Bundle:
     A field whose default is a tuple is an option that may be repeated. A field that is neither `Annotated` nor a `flag`
     is no option.
     """
-
-
-def flag(names: str, help_: str, panel: str | None = None, *, default: Any = None, **more: Any) -> Any:
-    """An option, as the default of a parameter or of a bundle's field: `parameters.option` without Typer's import."""
-    return field(default=default, metadata={"names": names, "help_": help_, "panel": panel, **more})
 
 
 def fields_by_option(bundle: Any) -> dict[str, "Field[Any]"]:

@@ -21,7 +21,7 @@ from yak.commands.output import flat, to_json
 from yak.commands.parameters import argument
 from yak.errors import UsageError, YakError
 from yak.plain_text import lines
-from yak.spark.jobs.options import CONNECTOR, SparkOptions
+from yak.spark.jobs.options import SparkOptions
 from yak.view.error_lines import error_lines
 from yak.view.formats import format_age, format_size, group_digits
 
@@ -461,8 +461,6 @@ def _one(g: Globals, run: "Run") -> None:
 
 SPARK = "Spark"
 
-Connector = Annotated[str, CONNECTOR]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions(SparkOptions, Bundle):
@@ -585,7 +583,7 @@ def sql(
     option: list[str] | None = flag(
         "--option", "Of the data source, kafka.… of the client; repeatable.", WHAT, metavar="NAME=VALUE"
     ),
-    connector: Connector = "yak",
+    connector: str = flag("--connector", "yak, or kafka: Spark's own jar.", SPARK, default="yak", metavar="NAME"),
     *,
     session: SessionOptions,
 ) -> None:
@@ -718,7 +716,7 @@ def unknown_topic_of(g: Globals, error: Exception) -> Exception:
 def shell(
     g: Globals,
     code: str | None = flag("--command, -c", "Run this and end.", WHAT, metavar="CODE"),
-    connector: Connector = "yak",
+    connector: str = flag("--connector", "yak, or kafka: Spark's own jar.", SPARK, default="yak", metavar="NAME"),
     *,
     session: SessionOptions,
 ) -> int | None:

@@ -2,13 +2,12 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.topic_frames import EventOptions, numbers
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,14 +25,10 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 class Options(EventOptions):
     """Options of `anomaly`."""
 
-    field: Annotated[str, typer.Option("--field", metavar="PATH", help="A number in a JSON value.")]
-    alpha: Annotated[float, typer.Option("--alpha", metavar="0..1", help="Weight of the newest value.")] = 0.1
-    threshold: Annotated[float, typer.Option("--threshold", metavar="Z", help="How many deviations are too many.")] = (
-        4.0
-    )
-    warm_up: Annotated[
-        int, typer.Option("--warm-up", metavar="N", min=2, help="Values of a key before it is judged.")
-    ] = 20
+    field: str = flag("--field", "A number in a JSON value.", metavar="PATH", default=MISSING)
+    alpha: float = flag("--alpha", "Weight of the newest value.", metavar="0..1", default=0.1)
+    threshold: float = flag("--threshold", "How many deviations are too many.", metavar="Z", default=4.0)
+    warm_up: int = flag("--warm-up", "Values of a key before it is judged.", metavar="N", min=2, default=20)
 
     def check(self) -> None:
         super().check()

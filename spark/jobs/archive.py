@@ -1,9 +1,7 @@
 """`archive`: writes topics to Parquet files by topic, date and hour, exactly once."""
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from dataclasses import MISSING, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import UsageError
 from yak.spark.jobs import checkpoint
@@ -11,6 +9,7 @@ from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import ReadOptions, interval, one_of
 from yak.spark.jobs.sinks import StartedJob
 from yak.spark.jobs.topic_frames import records
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,13 +27,9 @@ _CLASSES: Final = {"delta": "io.delta.tables.DeltaTable", "iceberg": "org.apache
 class Options(ReadOptions):
     """Options of `archive`: target folder and format."""
 
-    into: Annotated[str, typer.Option("--into", metavar="FOLDER", help="The archive; for Iceberg a table.")]
-    format: Annotated[
-        str, typer.Option("--format", metavar="NAME", help="parquet; delta or iceberg where installed.")
-    ] = "parquet"
-    checkpoint_dir: Annotated[
-        str | None, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.  [FOLDER/_checkpoint]")
-    ] = None
+    into: str = flag("--into", "The archive; for Iceberg a table.", metavar="FOLDER", default=MISSING)
+    format: str = flag("--format", "parquet; delta or iceberg where installed.", metavar="NAME", default="parquet")
+    checkpoint_dir: str | None = flag("--checkpoint-dir", "Where it resumes from.  [FOLDER/_checkpoint]", metavar="DIR")
 
     def check(self) -> None:
         super().check()

@@ -1,13 +1,12 @@
 """`dedupe`: keeps the first record of each key."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.topic_frames import EventOptions, events
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,9 +16,7 @@ if TYPE_CHECKING:
 class Options(EventOptions):
     """Options of `dedupe`."""
 
-    within: Annotated[
-        str, typer.Option("--within", metavar="DURATION", help="A key that comes again so much later is new.")
-    ] = "10m"
+    within: str = flag("--within", "A key that comes again so much later is new.", metavar="DURATION", default="10m")
 
     def check(self) -> None:
         super().check()

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from yak.errors import UsageError, YakError
 from yak.local import spark_runs
@@ -58,7 +58,7 @@ def command(job: Job, arguments: Sequence[str] = ()) -> "typer.Typer":
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    hints = get_type_hints(job.options, include_extras=True)
+    hints = get_type_hints(job.options)
 
     def run_it(**values: Any) -> None:
         chosen: dict[str, Any] = {
@@ -82,10 +82,15 @@ def _parameter(field: "dataclasses.Field[Any]", hint: Any) -> inspect.Parameter:
     """The command-line option of a field. Typer supports lists, but no tuples of variable length."""
     default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
     if isinstance(default, tuple):
-        from typing import Annotated
+        hint, default = list[str], list(default)
+    annotation = Annotated[hint, _option(**field.metadata)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
-        hint, default = Annotated[list[str], *hint.__metadata__], list(default)
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+def _option(names: str, help_: str, panel: str | None, **more: Any) -> Any:
+    import typer
+
+    return typer.Option(*names.split(", "), help=help_, rich_help_panel=panel, **more)
 
 
 def _with_client_options(options: Any) -> Any:

@@ -1,13 +1,12 @@
 """`join`: joins records of two topics by key and time distance."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING
 
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import duration_ms, interval, one_of
 from yak.spark.jobs.topic_frames import EventOptions, keyed, of_topic
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,18 +16,14 @@ if TYPE_CHECKING:
 class Options(EventOptions):
     """Options of `join`."""
 
-    with_: Annotated[str, typer.Option("--with", metavar="NAME", help="The topic to join with.")]
-    within: Annotated[str, typer.Option("--within", metavar="DURATION", help="Distance in time, before or after.")] = (
-        "10m"
+    with_: str = flag("--with", "The topic to join with.", metavar="NAME", default=MISSING)
+    within: str = flag("--within", "Distance in time, before or after.", metavar="DURATION", default="10m")
+    kind: str = flag(
+        "--kind", "inner; or left: unmatched records too, once no match can come.", metavar="KIND", default="inner"
     )
-    kind: Annotated[
-        str,
-        typer.Option("--kind", metavar="KIND", help="inner; or left: unmatched records too, once no match can come."),
-    ] = "inner"
-    with_key_field: Annotated[
-        str | None,
-        typer.Option("--with-key-field", metavar="PATH", help="As --key-field, of the other topic.  [the same]"),
-    ] = None
+    with_key_field: str | None = flag(
+        "--with-key-field", "As --key-field, of the other topic.  [the same]", metavar="PATH"
+    )
 
     def check(self) -> None:
         super().check()

@@ -6,14 +6,13 @@ Options are frozen dataclasses whose fields define their command-line flags. Tes
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Final
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import Final
 
 from yak.client.times import parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
 from yak.spark.driver.settings import SessionSettings
+from yak.view.flags import flag
 
 EARLIEST: Final = ("earliest", "start", "beginning", "oldest")
 LATEST: Final = ("latest", "end", "newest")
@@ -21,45 +20,28 @@ RECORD_MODES: Final = ("permissive", "dropmalformed", "failfast")
 
 
 _PANEL: Final = "Spark"
-MASTER: Final = typer.Option(
-    "--master",
-    metavar="URL",
-    help="local[4], spark://HOST:7077, yarn, k8s://..., sc://HOST.  [local[*]]",
-    rich_help_panel=_PANEL,
-    show_default=False,
-)
-CONF: Final = typer.Option(
-    "--conf", metavar="NAME=VALUE", help="A setting of Spark; repeatable.", rich_help_panel=_PANEL
-)
-DRIVER_MEMORY: Final = typer.Option(
-    "--driver-memory", metavar="SIZE", help="Of the driver: 2g.", rich_help_panel=_PANEL
-)
-JARS: Final = typer.Option("--jars", metavar="PATH", help="Java code to load; repeatable.", rich_help_panel=_PANEL)
-PACKAGES: Final = typer.Option(
-    "--packages", metavar="GROUP:NAME:VERSION", help="The same from Maven.", rich_help_panel=_PANEL
-)
-SHIP: Final = typer.Option(
-    "--ship", metavar="WHAT", help="Sent to remote executors: package, all, nothing.", rich_help_panel=_PANEL
-)
-CONNECTOR: Final = typer.Option(
-    "--connector", metavar="NAME", help="yak, or kafka: Spark's own jar.", rich_help_panel=_PANEL
-)
-BOOTSTRAP: Final = typer.Option(
-    "--bootstrap", "-b", metavar="HOST:PORT,...", envvar="YAK_BOOTSTRAP_SERVERS", help="Ask these brokers first."
-)
-OPTION: Final = typer.Option("--option", metavar="KEY=VALUE", help="Of the data source (kafka.… of the client).")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SparkOptions:
     """Options for Spark itself."""
 
-    master: Annotated[str | None, MASTER] = None
-    conf: Annotated[tuple[str, ...], CONF] = ()
-    driver_memory: Annotated[str | None, DRIVER_MEMORY] = None
-    jars: Annotated[tuple[str, ...], JARS] = ()
-    packages: Annotated[tuple[str, ...], PACKAGES] = ()
-    ship: Annotated[str, SHIP] = "package"
+    master: str | None = flag(
+        "--master",
+        "local[4], spark://HOST:7077, yarn, k8s://..., sc://HOST.  [local[*]]",
+        _PANEL,
+        metavar="URL",
+        show_default=False,
+    )
+    conf: tuple[str, ...] = flag("--conf", "A setting of Spark; repeatable.", _PANEL, metavar="NAME=VALUE", default=())
+    driver_memory: str | None = flag("--driver-memory", "Of the driver: 2g.", _PANEL, metavar="SIZE")
+    jars: tuple[str, ...] = flag("--jars", "Java code to load; repeatable.", _PANEL, metavar="PATH", default=())
+    packages: tuple[str, ...] = flag(
+        "--packages", "The same from Maven.", _PANEL, metavar="GROUP:NAME:VERSION", default=()
+    )
+    ship: str = flag(
+        "--ship", "Sent to remote executors: package, all, nothing.", _PANEL, metavar="WHAT", default="package"
+    )
 
     def check(self) -> None:
         """Check the options before Spark starts. Raises UsageError."""
@@ -84,32 +66,29 @@ class SparkOptions:
 class ReadOptions(SparkOptions):
     """Options for reading topics."""
 
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME,...", help="Read this topic, or these.")]
-    bootstrap: Annotated[str, BOOTSTRAP] = "127.0.0.1:9092"
-    from_: Annotated[
-        str,
-        typer.Option(
-            "--from",
-            metavar="WHERE",
-            help='earliest, latest, a time (-15m, 2026-11-20T12:00Z), or offsets: {"topic":{"0":42}}.',
-        ),
-    ] = "earliest"
-    to: Annotated[
-        str | None,
-        typer.Option("--to", metavar="WHERE", help="Read once, up to here, as a batch: latest, a time, or offsets."),
-    ] = None
-    trigger: Annotated[str, typer.Option("--trigger", metavar="DURATION", help="Time between batches.")] = "1s"
-    available_now: Annotated[bool, typer.Option("--available-now", help="Stop when all that is there now is done.")] = (
-        False
+    topic: str = flag("--topic, -t", "Read this topic, or these.", metavar="NAME,...", default=MISSING)
+    bootstrap: str = flag(
+        "--bootstrap, -b",
+        "Ask these brokers first.",
+        metavar="HOST:PORT,...",
+        envvar="YAK_BOOTSTRAP_SERVERS",
+        default="127.0.0.1:9092",
     )
-    max_offsets_per_trigger: Annotated[
-        int | None, typer.Option("--max-offsets-per-trigger", metavar="N", min=1, help="Records in a batch.")
-    ] = None
-    isolation: Annotated[str, typer.Option("--isolation", metavar="LEVEL", help="Or read_committed.")] = (
-        "read_uncommitted"
+    from_: str = flag(
+        "--from",
+        'earliest, latest, a time (-15m, 2026-11-20T12:00Z), or offsets: {"topic":{"0":42}}.',
+        metavar="WHERE",
+        default="earliest",
     )
-    connector: Annotated[str, CONNECTOR] = "yak"
-    option: Annotated[tuple[str, ...], OPTION] = ()
+    to: str | None = flag("--to", "Read once, up to here, as a batch: latest, a time, or offsets.", metavar="WHERE")
+    trigger: str = flag("--trigger", "Time between batches.", metavar="DURATION", default="1s")
+    available_now: bool = flag("--available-now", "Stop when all that is there now is done.", default=False)
+    max_offsets_per_trigger: int | None = flag("--max-offsets-per-trigger", "Records in a batch.", metavar="N", min=1)
+    isolation: str = flag("--isolation", "Or read_committed.", metavar="LEVEL", default="read_uncommitted")
+    connector: str = flag("--connector", "yak, or kafka: Spark's own jar.", _PANEL, metavar="NAME", default="yak")
+    option: tuple[str, ...] = flag(
+        "--option", "Of the data source (kafka.… of the client).", metavar="KEY=VALUE", default=()
+    )
 
     @property
     def is_batch(self) -> bool:
@@ -138,23 +117,15 @@ class ReadOptions(SparkOptions):
 class JobOptions(ReadOptions):
     """Options for reading and writing; most jobs extend them."""
 
-    sink: Annotated[
-        str, typer.Option("--sink", metavar="WHERE", help="console, topic:NAME, parquet:FOLDER or memory:NAME.")
-    ] = "console"
-    checkpoint_dir: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-dir",
-            metavar="DIR",
-            help="Where it resumes from.  [a temporary directory for console and memory]",
-        ),
-    ] = None
-    output_mode: Annotated[
-        str | None,
-        typer.Option(
-            "--output-mode", metavar="MODE", help="append, update or complete.  [what job and sink allow, update first]"
-        ),
-    ] = None
+    sink: str = flag(
+        "--sink", "console, topic:NAME, parquet:FOLDER or memory:NAME.", metavar="WHERE", default="console"
+    )
+    checkpoint_dir: str | None = flag(
+        "--checkpoint-dir", "Where it resumes from.  [a temporary directory for console and memory]", metavar="DIR"
+    )
+    output_mode: str | None = flag(
+        "--output-mode", "append, update or complete.  [what job and sink allow, update first]", metavar="MODE"
+    )
 
     def check(self) -> None:
         super().check()

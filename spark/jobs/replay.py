@@ -2,10 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from yak.client.times import parse_time_ms
 from yak.errors import UsageError
@@ -13,8 +11,9 @@ from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import BOOTSTRAP, OPTION, SparkOptions, key_values
+from yak.spark.jobs.options import SparkOptions, key_values
 from yak.spark.jobs.sinks import StartedJob
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -108,17 +107,25 @@ HEADER: Final = "yak-replayed"
 class Options(SparkOptions):
     """Options of `replay`."""
 
-    archive: Annotated[str, typer.Option("--archive", metavar="FOLDER", help="What the archive job wrote.")]
-    topic: Annotated[str, typer.Option("--topic", "-t", metavar="NAME", help="The archived topic.")]
-    into: Annotated[str, typer.Option("--into", metavar="NAME", help="The topic to write to.")]
-    checkpoint_dir: Annotated[str, typer.Option("--checkpoint-dir", metavar="DIR", help="Where it resumes from.")]
-    bootstrap: Annotated[str, BOOTSTRAP] = "127.0.0.1:9092"
-    from_: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Records since then.  [all]")] = None
-    to: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Records before then.  [all]")] = None
-    chunk_rows: Annotated[
-        int, typer.Option("--chunk-rows", metavar="N", min=1, help="Records between two entries in the checkpoint.")
-    ] = 1_000_000
-    option: Annotated[tuple[str, ...], OPTION] = ()
+    archive: str = flag("--archive", "What the archive job wrote.", metavar="FOLDER", default=MISSING)
+    topic: str = flag("--topic, -t", "The archived topic.", metavar="NAME", default=MISSING)
+    into: str = flag("--into", "The topic to write to.", metavar="NAME", default=MISSING)
+    checkpoint_dir: str = flag("--checkpoint-dir", "Where it resumes from.", metavar="DIR", default=MISSING)
+    bootstrap: str = flag(
+        "--bootstrap, -b",
+        "Ask these brokers first.",
+        metavar="HOST:PORT,...",
+        envvar="YAK_BOOTSTRAP_SERVERS",
+        default="127.0.0.1:9092",
+    )
+    from_: str | None = flag("--from", "Records since then.  [all]", metavar="TIME")
+    to: str | None = flag("--to", "Records before then.  [all]", metavar="TIME")
+    chunk_rows: int = flag(
+        "--chunk-rows", "Records between two entries in the checkpoint.", metavar="N", min=1, default=1_000_000
+    )
+    option: tuple[str, ...] = flag(
+        "--option", "Of the data source (kafka.… of the client).", metavar="KEY=VALUE", default=()
+    )
 
     def check(self) -> None:
         super().check()

@@ -1,15 +1,14 @@
 """`sql`: runs any SQL over topics as tables, once or as a stream."""
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Any
 
 from yak.errors import UsageError
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval, one_of
 from yak.spark.jobs.topic_frames import mind, of_topic, records
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,33 +20,26 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class Options(JobOptions):
     """Options of `sql`."""
 
-    topic: Annotated[
-        str,
-        typer.Option(
-            "--topic",
-            "-t",
-            metavar="[TABLE=]NAME,...",
-            help="Topics as tables; a table is called as its topic, with _ for what is no letter.",
-        ),
-    ]
-    query: Annotated[str, typer.Option("--query", "-q", metavar="SQL", help="One SELECT.")]
-    schema: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            "--schema",
-            metavar="TABLE=COLUMNS",
-            help="Values of a table are JSON with these columns: orders=id STRING, total DOUBLE.",
-        ),
-    ] = ()
-    watermark: Annotated[
-        str | None, typer.Option("--watermark", metavar="DURATION", help="How late a record may come, for windows.")
-    ] = None
-    mode: Annotated[
-        str,
-        typer.Option(
-            "--mode", metavar="MODE", help="Values that are not such JSON: permissive, dropmalformed or failfast."
-        ),
-    ] = "permissive"
+    topic: str = flag(
+        "--topic, -t",
+        "Topics as tables; a table is called as its topic, with _ for what is no letter.",
+        metavar="[TABLE=]NAME,...",
+        default=MISSING,
+    )
+    query: str = flag("--query, -q", "One SELECT.", metavar="SQL", default=MISSING)
+    schema: tuple[str, ...] = flag(
+        "--schema",
+        "Values of a table are JSON with these columns: orders=id STRING, total DOUBLE.",
+        metavar="TABLE=COLUMNS",
+        default=(),
+    )
+    watermark: str | None = flag("--watermark", "How late a record may come, for windows.", metavar="DURATION")
+    mode: str = flag(
+        "--mode",
+        "Values that are not such JSON: permissive, dropmalformed or failfast.",
+        metavar="MODE",
+        default="permissive",
+    )
 
     def check(self) -> None:
         super().check()

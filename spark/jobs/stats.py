@@ -1,13 +1,12 @@
 """`stats`: computes mean, minimum, maximum and percentiles of a JSON field."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Final
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.topic_frames import numbers
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,8 +21,8 @@ _EXACT: Final = "decimal(38,9)"
 class Options(windows.WindowOptions):
     """Options of `stats`."""
 
-    field: Annotated[str, typer.Option("--field", metavar="PATH", help="A number in a JSON value: cpu.percent.")]
-    percentiles: Annotated[str, typer.Option("--percentiles", metavar="P,...", help="Between 0 and 100.")] = "50,95,99"
+    field: str = flag("--field", "A number in a JSON value: cpu.percent.", metavar="PATH", default=MISSING)
+    percentiles: str = flag("--percentiles", "Between 0 and 100.", metavar="P,...", default="50,95,99")
 
     def check(self) -> None:
         super().check()

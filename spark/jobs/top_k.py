@@ -1,13 +1,12 @@
 """`top-k`: finds the keys with the most records in each window."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from yak.spark.jobs import windows
 from yak.spark.jobs.frame import Job, unsupported
 from yak.spark.jobs.topic_frames import events
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 class Options(windows.WindowOptions):
     """Options of `top-k`."""
 
-    k: Annotated[int, typer.Option("--k", metavar="N", min=1, max=10_000, help="How many keys.")] = 10
+    k: int = flag("--k", "How many keys.", metavar="N", min=1, max=10000, default=10)
 
     def check(self) -> None:
         super().check()

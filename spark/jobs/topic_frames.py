@@ -3,9 +3,7 @@
 import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from yak.spark.jobs.options import (
     RECORD_MODES,
@@ -17,6 +15,7 @@ from yak.spark.jobs.options import (
     one_of,
     start_options,
 )
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,29 +29,21 @@ _YEARS_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
 class EventOptions(JobOptions):
     """Options for records as events, with a key and a time."""
 
-    key_field: Annotated[
-        str | None,
-        typer.Option("--key-field", metavar="PATH", help="Group by this field of a JSON value.  [the record's key]"),
-    ] = None
-    time_field: Annotated[
-        str | None,
-        typer.Option(
-            "--time-field",
-            metavar="PATH",
-            help="When it happened: epoch ms or ISO-8601 in a JSON value.  [the record's timestamp]",
-        ),
-    ] = None
-    watermark: Annotated[str, typer.Option("--watermark", metavar="DURATION", help="How late a record may come.")] = (
-        "10s"
+    key_field: str | None = flag(
+        "--key-field", "Group by this field of a JSON value.  [the record's key]", metavar="PATH"
     )
-    mode: Annotated[
-        str,
-        typer.Option(
-            "--mode",
-            metavar="MODE",
-            help="Values that are not JSON with the fields asked for: permissive (null), dropmalformed or failfast.",
-        ),
-    ] = "permissive"
+    time_field: str | None = flag(
+        "--time-field",
+        "When it happened: epoch ms or ISO-8601 in a JSON value.  [the record's timestamp]",
+        metavar="PATH",
+    )
+    watermark: str = flag("--watermark", "How late a record may come.", metavar="DURATION", default="10s")
+    mode: str = flag(
+        "--mode",
+        "Values that are not JSON with the fields asked for: permissive (null), dropmalformed or failfast.",
+        metavar="MODE",
+        default="permissive",
+    )
 
     def check(self) -> None:
         super().check()

@@ -1,12 +1,11 @@
 """Windows of event time: tumbling, sliding, session."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.topic_frames import EventOptions
+from yak.view.flags import flag
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -16,15 +15,11 @@ if TYPE_CHECKING:
 class WindowOptions(EventOptions):
     """Options for the windows of a job."""
 
-    window: Annotated[str, typer.Option("--window", metavar="DURATION", help="Length of a window.")] = "1m"
-    slide: Annotated[
-        str | None,
-        typer.Option("--slide", metavar="DURATION", help="A window begins every DURATION.  [one after the other]"),
-    ] = None
-    session_gap: Annotated[
-        str | None,
-        typer.Option("--session-gap", metavar="DURATION", help="Windows that end after so long a silence of a key."),
-    ] = None
+    window: str = flag("--window", "Length of a window.", metavar="DURATION", default="1m")
+    slide: str | None = flag("--slide", "A window begins every DURATION.  [one after the other]", metavar="DURATION")
+    session_gap: str | None = flag(
+        "--session-gap", "Windows that end after so long a silence of a key.", metavar="DURATION"
+    )
 
     def check(self) -> None:
         super().check()
