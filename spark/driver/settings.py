@@ -66,9 +66,12 @@ class SessionSettings:
                 why="it is a whole number with k, m, g or t",
                 try_=("--driver-memory 2g",),
             )
-        for name, value, known in (("--connector", self.connector, CONNECTORS), ("--ship", self.ship, SHIP)):
-            if value not in known:
-                raise UsageError(
-                    "spark-options", f'{name} cannot be "{value}"', why=f"it is {' or '.join(known)}",
-                    try_=(f"{name} {known[0]}",),
-                )  # fmt: skip
+        one_of("--connector", self.connector, CONNECTORS)
+        one_of("--ship", self.ship, SHIP)
+
+
+def one_of(flag: str, value: str, known: tuple[str, ...]) -> None:
+    """Raise UsageError (`spark-options`) for a value that is not known."""
+    if value not in known:
+        why, remedy = f"it is {' or '.join(known)}", f"{flag} {known[0]}"
+        raise UsageError("spark-options", f'{flag} cannot be "{value}"', why=why, try_=(remedy,))

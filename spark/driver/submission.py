@@ -23,7 +23,7 @@ from yak.spark.driver.executor_code import submit_arguments
 from yak.spark.driver.java import use_java
 from yak.spark.driver.make import log_option, require_pyspark, worker_python
 from yak.spark.driver.master import check_answers
-from yak.spark.driver.settings import SessionSettings
+from yak.spark.driver.settings import SessionSettings, one_of
 
 DEPLOY_MODES = ("client", "cluster")
 _WRAPPER = Path(__file__).with_name("submit_wrapper.py")
@@ -45,13 +45,7 @@ class Submission:
 def submit_command(submission: Submission) -> list[str]:
     """The arguments for spark-submit. Raises UsageError (`spark-options`, `spark-master`, `spark-missing`)."""
     settings = submission.settings
-    if submission.deploy_mode not in DEPLOY_MODES:
-        raise UsageError(
-            "spark-options",
-            f'--deploy-mode cannot be "{submission.deploy_mode}"',
-            why="it is client (the program runs here) or cluster",
-            try_=("--deploy-mode client",),
-        )
+    one_of("--deploy-mode", submission.deploy_mode, DEPLOY_MODES)
     if settings.is_connect:
         raise UsageError(
             "spark-options",

@@ -4,9 +4,10 @@ from dataclasses import MISSING, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.errors import UsageError
+from yak.spark.driver.settings import one_of
 from yak.spark.jobs import checkpoint
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import ReadOptions, interval, one_of
+from yak.spark.jobs.options import ReadOptions, interval
 from yak.spark.jobs.sinks import StartedJob
 from yak.spark.jobs.topic_frames import records
 from yak.view.flags import flag

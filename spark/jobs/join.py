@@ -3,8 +3,9 @@
 from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING
 
+from yak.spark.driver.settings import one_of
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import duration_ms, interval, one_of
+from yak.spark.jobs.options import duration_ms, interval
 from yak.spark.jobs.topic_frames import EventOptions, keyed, of_topic
 from yak.view.flags import flag
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from yak.client.times import parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
-from yak.spark.driver.settings import SessionSettings
+from yak.spark.driver.settings import CONNECTORS, SessionSettings, one_of
 from yak.view.flags import flag
 
 EARLIEST: Final = ("earliest", "start", "beginning", "oldest")
@@ -102,7 +102,7 @@ class ReadOptions(SparkOptions):
         start_options(self.from_)
         if self.to is not None:
             end_of(self.to)
-        one_of("--connector", self.connector, ("yak", "kafka"))
+        one_of("--connector", self.connector, CONNECTORS)
         one_of("--isolation", self.isolation, ("read_uncommitted", "read_committed"))
         if self.is_batch and self.available_now:
             raise UsageError(
@@ -139,14 +139,6 @@ class JobOptions(ReadOptions):
                 why="without it a job that is started again does not know what it has written",
                 try_=("--checkpoint-dir ./checkpoints/NAME", "--to latest     to read once, as a batch"),
             )
-
-
-def one_of(flag: str, value: str, allowed: tuple[str, ...]) -> None:
-    """Raise UsageError (`spark-options`) when a value is not allowed."""
-    if value not in allowed:
-        raise UsageError(
-            "spark-options", f"{flag} {value} is not known", why=f"it is one of {', '.join(allowed)}", try_=()
-        )
 
 
 def sink_of(text: str) -> tuple[str, str]:

@@ -5,8 +5,9 @@ from dataclasses import MISSING, dataclass
 from typing import TYPE_CHECKING, Any
 
 from yak.errors import UsageError
+from yak.spark.driver.settings import one_of
 from yak.spark.jobs.frame import Job, unsupported
-from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval, one_of
+from yak.spark.jobs.options import RECORD_MODES, JobOptions, interval
 from yak.spark.jobs.topic_frames import mind, of_topic, records
 from yak.view.flags import flag
 

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from yak.spark.driver.settings import one_of
 from yak.spark.jobs.options import (
     RECORD_MODES,
     JobOptions,
@@ -12,7 +13,6 @@ from yak.spark.jobs.options import (
     duration_ms,
     end_of,
     key_values,
-    one_of,
     start_options,
 )
 from yak.view.flags import flag
