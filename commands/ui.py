@@ -209,9 +209,8 @@ def require_extra(extra: str) -> None:
 def _settings(g: Globals, screen: str | None, what: str | None, options: ScreenOptions) -> "UiSettings":
     """The UI's settings from options, variables and files. Raises UsageError."""
     from yak.client.contexts import KEYS, read_toml
-    from yak.tui.keys import check_keymap
+    from yak.tui.keys import SCREENS, check_keymap
     from yak.tui.launch import contexts_of
-    from yak.tui.screens.base import SCREENS
     from yak.tui.settings import PUBLIC, UiSettings
     from yak.tui.themes import NAMES
 

@@ -28,11 +28,11 @@ from yak.errors import UsageError, YakError, closest
 from yak.local.spawn import yak_argv
 from yak.plain_text import one_line
 from yak.tui.formatter import ZONE_LABELS, ZONES, Formatter
-from yak.tui.keys import K9S_KEYS, KEYS, all_keys, explained, keys, keys_of_screen, notices
+from yak.tui.keys import K9S_KEYS, KEYS, SCREENS, Entry, all_keys, explained, keys, keys_of_screen, notices
 from yak.tui.launch import contexts_of
 from yak.tui.rows.cells import Cell
 from yak.tui.rows.contexts import is_set
-from yak.tui.screens.base import SCREENS, Entry, FileUploaded, YakScreen
+from yak.tui.screens.base import FileUploaded, YakScreen
 from yak.tui.settings import UiSettings
 from yak.tui.source.base import UNREADABLE, ClusterSource, complete_topics, unreadable
 from yak.tui.state.picture import Picture

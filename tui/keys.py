@@ -1,6 +1,6 @@
 """All keys, in one table by action id, for bindings, help, key bar, palette and `[keys]` of the config.
 
-A screen declares `BINDINGS = keys("topics.create", ...)`. The action is `action_` plus the id's last part, unless the
+A screen declares `BINDINGS = keys("topics")`, or single ids. The action is `action_` plus the id's last part, unless the
 entry names another. No binding uses keys that browsers reserve (Ctrl+W, T, N, function keys). Capital letters change
 the cluster. In text fields letters are text: `ctrl+s` sends from there too, and escape leaves the field.
 """
@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.binding import Binding, BindingType
@@ -45,26 +46,61 @@ class Key:
         return self.id.partition(".")[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A screen, in the module of its name. `digit` may be empty, and `what`, the help of the digit.
+
+    `aliases` are other words after `:`. With `has_tabs` each opens the tab of its name.
+    """
+
+    name: str
+    digit: str
+    what: str
+    aliases: tuple[str, ...]
+    has_tabs: bool = False
+    title: str = ""
+
+    @property
+    def label(self) -> str:
+        return self.title or self.name.title()
+
+    def opens(self, word: str, argument: str | None) -> str | None:
+        """What one of its words and an argument open in it."""
+        return argument or (word if self.has_tabs and word in self.aliases else None)
+
+    def make(self) -> "YakScreen":
+        made: YakScreen = getattr(import_module(f"yak.tui.screens.{self.name}"), f"{self.name.title()}Screen")()
+        return made
+
+
+SCREENS: Final = (
+    Entry("dashboard", "1", "cluster health, brokers, rates, activity", ("brokers", "cluster", "home")),
+    Entry("topics", "2", "topics and their partitions", ("topic", "t")),
+    Entry("messages", "3", "browse and tail records", ("m", "tail", "browse")),
+    Entry("producer", "4", "send records, one or a file", ("produce", "send")),
+    Entry("consumer", "5", "several subscriptions side by side", ("consume", "c")),
+    Entry("groups", "6", "consumer groups, members, lag", ("group",)),
+    Entry("metadata", "7", "the metadata log, and the cluster as it was", ("log",), title="Metadata log"),
+    Entry("failover", "8", "move leaders, kill or pause brokers, see the effect", ("chaos", "drill")),
+    Entry("replication", "9", "every partition: replicas, lag, elections", ("isr", "partitions", "replicas")),
+    Entry("activity", "0", "all events, and all that you did", ("events", "history")),
+    Entry("security", "", "", ("users", "acls", "quotas"), has_tabs=True),
+    Entry("contexts", "", "", ("ctx", "context")),
+)
+
+
 # A quiet key is not in the key bar.
 _change = partial(Key, is_change=True)
 _quiet = partial(Key, in_key_bar=False)
 _quiet_change = partial(Key, is_change=True, in_key_bar=False)
-_SCREENS: Final = (
-    ("1", "dashboard", "cluster health, brokers, rates, activity"),
-    ("2", "topics", "topics and their partitions"),
-    ("3", "messages", "browse and tail records"),
-    ("4", "producer", "send records, one or a file"),
-    ("5", "consumer", "several subscriptions side by side"),
-    ("6", "groups", "consumer groups, members, lag"),
-    ("7", "metadata", "the metadata log, and the cluster as it was"),
-    ("8", "failover", "move leaders, kill or pause brokers, see the effect"),
-    ("9", "replication", "every partition: replicas, lag, elections"),
-    ("0", "activity", "all events, and all that you did"),
-)
 _RESET: Final = ("r", "move offsets", "Reset committed offsets: to earliest, latest, a time, ... Shows a plan first.")
 
 _TABLE: Final = (
-    *(_quiet(f"go.{name}", key, name, f"Go to {what}.", action=f"go('{name}')") for key, name, what in _SCREENS),
+    *(
+        _quiet(f"go.{each.name}", each.digit, each.name, f"Go to {each.what}.", action=f"go('{each.name}')")
+        for each in SCREENS
+        if each.digit
+    ),
     Key("app.command", "colon", "command", "Type a command: a screen or an action."),
     Key(
         "app.find",
@@ -117,8 +153,8 @@ _TABLE: Final = (
     _change("replication.kill", "K", "kill", "kill -9 the broker that leads this partition."),
     _change("replication.pause", "P", "pause", "SIGSTOP the broker that leads this partition: it stops answering."),
     _change("replication.heal", "U", "resume", "Resume paused brokers, start dead ones.", action="resume"),
-    _quiet_change("replication.restart", "T", "restart", "Restart the leader after a controlled shutdown."),
     Key("replication.problems", "o", "problems", "Show only partitions with problems, or all."),
+    _quiet_change("replication.restart", "T", "restart", "Restart the leader after a controlled shutdown."),
     _quiet("replication.internal", "I", "internal", "Show internal topics too."),
     _quiet("replication.copy", "y", "copy", "Copy the line."),
     Key("records.view", "J", "view", "Show JSON, plain text or hex."),
@@ -189,6 +225,7 @@ _TABLE: Final = (
     _quiet("contexts.copy", "y", "copy", "Copy the addresses."),
 )
 KEYS: Final = {key.id: key for key in _TABLE}
+_SCOPES: Final = {scope: [key for key in _TABLE if key.scope == scope] for scope in {key.scope for key in _TABLE}}
 CHANGE_ACTIONS: Final = frozenset(key.action_name for key in _TABLE if key.is_change)
 """Actions that change something: disabled in read-only mode."""
 LOCAL_ACTIONS: Final = frozenset(
@@ -198,11 +235,12 @@ LOCAL_ACTIONS: Final = frozenset(
 EVERYWHERE: Final = frozenset(key.id for key in _TABLE if key.scope in ("go", "app", "grid"))
 
 
-def keys(*ids: str) -> list[BindingType]:
-    """Textual's bindings for actions, in the order of the key bar. Raises KeyError for an unknown id."""
+def keys(*names: str) -> list[BindingType]:
+    """Textual's bindings for actions, by id or by scope, in the order of the key bar. Raises KeyError for an unknown name."""
     return [
         Binding(key.keys, key.action_name, key.label, show=key.in_key_bar, id=key.id, tooltip=key.help)
-        for key in (KEYS[each] for each in ids)
+        for each in names
+        for key in (_SCOPES[each] if each in _SCOPES else [KEYS[each]])
     ]  # fmt: skip
 
 

@@ -193,7 +193,7 @@ class _NoCluster:
 def self_test(write: Callable[[str], None]) -> int:
     """Compose every screen without a terminal and a cluster, to check a packaged program. Raises what goes wrong."""
     from yak.tui.app import YakApp
-    from yak.tui.screens.base import SCREENS
+    from yak.tui.keys import SCREENS
 
     async def try_all() -> None:
         app = YakApp(_NoCluster())

@@ -12,8 +12,8 @@ from textual.widgets import Input, TextArea
 
 from yak.client.produce import Failed
 from yak.errors import UsageError, YakError
-from yak.tui.keys import KEYS, check_keymap, clashes
-from yak.tui.screens.base import SCREENS, YakScreen
+from yak.tui.keys import KEYS, SCREENS, check_keymap, clashes
+from yak.tui.screens.base import YakScreen
 from yak.tui.widgets.dialogs import Field, FormDialog, Prompt, TextDialog
 from yak.tui.widgets.frame import KeyBar, Rail
 from yak.tui.widgets.grid import Grid

@@ -12,7 +12,7 @@ from textual.widgets import Input
 from textual.widgets._toast import Toast
 
 from yak.errors import YakError
-from yak.tui.screens.base import SCREENS
+from yak.tui.keys import SCREENS
 from yak.tui.screens.groups import GroupScreen
 from yak.tui.screens.topic import TopicScreen
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from yak.commands import registry
+from yak.tui.keys import SCREENS
 
 ROOT = Path(__file__).resolve().parents[2]
 PRODUCT = ("yak", "commands", "tui", "spark")
@@ -89,9 +90,10 @@ def module_name(path: Path) -> str:
 
 @cache
 def named_modules(path: Path) -> set[str]:
-    """What a file imports, and the modules it names in its text; the table of commands has a module for each."""
+    """What a file imports, and the modules it names in its text; the tables of commands and screens have one for each."""
     found = facts_of(path).imports | set(re.findall(r"yak(?:\.\w+)+", path.read_text()))
-    return found | ({each.module for each in registry.ENTRIES} if path.name == "registry.py" else set())
+    found |= {each.module for each in registry.ENTRIES} if path.name == "registry.py" else set()
+    return found | ({f"yak.tui.screens.{each.name}" for each in SCREENS} if path.name == "keys.py" else set())
 
 
 def function_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

@@ -20,7 +20,7 @@ class ActivityScreen(YakScreen):
 
     CRUMB = "activity"
     CLI_TWIN = "curl -sN http://BROKER:8080/api/events, yak metadata log"
-    BINDINGS = keys("activity.copy")
+    BINDINGS = keys("activity")
     EXPLAINED = (
         ("leader", "The partition has another leader in a new leader epoch. Writes of the old leader are refused."),
         ("isr", "The in-sync replicas changed. Fewer: a replica fell behind or its broker died. More: a replica caught up."),

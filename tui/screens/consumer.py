@@ -83,9 +83,7 @@ class ConsumerScreen(ReadingScreen):
     CRUMB = "consumer"
     CLI_TWIN = "yak consume TOPIC --group GROUP"
     SEEK = Seek(END)
-    BINDINGS = keys(
-        "consumer.add", "consumer.merge", "consumer.commit", "consumer.close", "consumer.seek", *SHARED_KEYS
-    )
+    BINDINGS = keys("consumer", *SHARED_KEYS)
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
         ("group", "The members share the partitions, and the group stores its committed offsets. C commits; nothing else on this screen does."),
         ("no group", "An independent reader: it affects no group and stores no offsets."),

@@ -36,7 +36,7 @@ class ContextsScreen(AskingScreen):
     CRUMB = "contexts"
     CLI_TWIN = "yak context list, yak context use NAME"
     EVERY_S = 10.0
-    BINDINGS = keys("contexts.add", "contexts.remove", "contexts.again", "contexts.copy")
+    BINDINGS = keys("contexts")
     EXPLAINED = (
         ("Context", "A name for a cluster, with its brokers' addresses and its settings. Contexts are in the config file; yak context changes them too."),
         ("Answers", "Whether a broker at one of the addresses answers an ApiVersions request within 3 s."),

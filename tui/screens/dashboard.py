@@ -19,7 +19,7 @@ class DashboardScreen(YakScreen):
     CRUMB = "dashboard"
     CLI_TWIN = "yak cluster, yak brokers"
     OPENS = {"busiest": "topics", "events": "activity"}
-    BINDINGS = keys("dashboard.produce", "dashboard.consume", "dashboard.failover")
+    BINDINGS = keys("dashboard")
     EXPLAINED = (
         ("Role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders, those of role follower stand by. Leads counts the partitions that a broker leads now."),
         ("Controller", "The broker that elects leaders, marked ◆. There is one at a time; the controller epoch counts the controller's elections."),

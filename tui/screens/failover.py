@@ -28,10 +28,7 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
     CRUMB = "failover"
     EVERY_S = 0.5
     CLI_TWIN = "yak failover, yak node kill|pause|resume|restart NODE"
-    BINDINGS = keys(
-        "failover.move", "failover.kill", "failover.pause", "failover.heal", "failover.repeat", "failover.restart",
-        "failover.add", "failover.copy",
-    )  # fmt: skip
+    BINDINGS = keys("failover")
     EXPLAINED = (
         ("detected", "A broker noticed that the dead broker's port refuses connections. For a paused broker this step is missing: its session with the controller times out."),
         ("role", "Of a broker, not of a partition. Brokers of role leader are preferred as leaders. Leads counts the partitions that a broker leads now."),

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 class ResetPreview(ModalScreen[bool]):
     """Old and new offsets; returns whether the reset was done. A group with members is refused, and they are listed."""
 
-    BINDINGS = [*keys("reset.apply", "reset.again"), Binding("escape,q", "dismiss(False)", "no")]
+    BINDINGS = [*keys("reset"), Binding("escape,q", "dismiss(False)", "no")]
     AUTO_FOCUS = "Grid"
     app: "YakApp"
 
@@ -251,7 +251,7 @@ class GroupScreen(GroupChangesScreen):
 
     CRUMB = "group"
     CLI_TWIN = "yak groups describe GROUP, yak groups members GROUP"
-    BINDINGS = keys("group.reset", "group.forget", "group.delete", "group.age", "group.messages", "group.copy")
+    BINDINGS = keys("group")
     EXPLAINED: ClassVar[tuple[tuple[str, str], ...]] = (
         ("Committed", "The committed offset: the first offset that the group reads after a restart."),
         ("Log end", "The high watermark: consumers read up to it."),
@@ -366,7 +366,7 @@ class GroupsScreen(GroupChangesScreen):
 
     CRUMB = "groups"
     CLI_TWIN = "yak groups list"
-    BINDINGS = keys("groups.reset", "groups.delete", "groups.consume", "groups.copy")
+    BINDINGS = keys("groups")
     EXPLAINED = (
         ("State", "Stable: the partitions are assigned. joining, syncing (PreparingRebalance, CompletingRebalance), Assigning, Reconciling: the assignment changes. Empty: no members, but committed offsets."),
         ("Lag", "Records below the high watermark that the group has not committed, in all partitions. 0: all is read. A dash: no committed offset."),

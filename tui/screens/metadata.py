@@ -45,7 +45,7 @@ class MetadataScreen(AskingScreen):
     CRUMB = "metadata log"
     CLI_TWIN = "yak metadata log, yak metadata snapshot --at TIME"
     EVERY_S = 1.0
-    BINDINGS = keys("metadata.older", "metadata.newer", "metadata.time", "metadata.mark", "metadata.copy")
+    BINDINGS = keys("metadata")
     EXPLAINED = (
         ("Metadata log", "Each change of brokers, topics and leaders is one record, in one order for all brokers. Replayed, the records are the cluster's state."),
         ("Epoch", "The leader epoch counts a partition's leaders. The broker epoch is the offset of the broker's registration. The controller epoch counts the controller's elections."),

@@ -177,9 +177,7 @@ class ProducerScreen(YakScreen):
     CLI_TWIN = "yak produce"
     AUTO_FOCUS = ""
     CSS_PATH = "../producer.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *keys("producer.send", "producer.repeat", "producer.stop", "producer.value", "producer.file")
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = [*keys("producer")]
     EXPLAINED = (
         ("Partition", "The partition of the record. Empty: chosen by the key (murmur2, as in Java clients); without a key, any partition."),
         ("Acks", "The replicas that must have a record before it is acknowledged. all: every in-sync replica. 1: the leader. 0: none, and no acknowledgement is sent."),

@@ -27,10 +27,7 @@ class ReplicationScreen(ChangesTopics, ControlsBrokers):
     NO_PROCESS = "put the cursor on a partition that has a leader"
     CLI_TWIN = "yak isr --watch"
     OPENS = {"replication": "topics"}
-    BINDINGS = keys(
-        "replication.move", "replication.kill", "replication.pause", "replication.heal", "replication.problems",
-        "replication.restart", "replication.internal", "replication.copy",
-    )  # fmt: skip
+    BINDINGS = keys("replication")
     EXPLAINED = (
         ("The bars", "One for each replica, the leader first: its node id, then the newest offsets of the log, full as far as the replica has them. The shaded cell is the high watermark: records left of it are on all in-sync replicas."),
         ("The number behind a bar", "Records that the leader has and this replica lacks."),

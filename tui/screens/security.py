@@ -101,7 +101,7 @@ class SecurityScreen(AskingScreen):
     CRUMB = "security"
     CLI_TWIN = "yak users list, yak acls list, yak quotas list"
     EVERY_S = 10.0
-    BINDINGS = keys("security.create", "security.delete", "security.again", "security.copy")
+    BINDINGS = keys("security")
     EXPLAINED = (
         ("User", "A name that may log in with SCRAM, with the mechanisms that it has a password for. Brokers keep keys made from the password with so many iterations, and never show them."),
         ("ACL", "Allows or denies a principal an operation on resources, from a host. deny wins over allow. Without an ACL only super.users may do something."),

@@ -354,10 +354,7 @@ class TopicsScreen(ChangesTopics, AskingScreen):
     CRUMB = "topics"
     CLI_TWIN = "yak topics list -o wide"
     EVERY_S = 1.0
-    BINDINGS = keys(
-        "topics.create", "topics.alter", "topics.delete", "topics.browse", "topics.produce", "topics.describe",
-        "topics.copy", "topics.internal",
-    )  # fmt: skip
+    BINDINGS = keys("topics")
     EXPLAINED = (
         ("State", "Offline: a partition has no leader, and neither writes nor reads work. Under-replicated: a replica is outside of the ISR."),
         ("Parts, RF", "Partitions, and the replication factor: the number of replicas of each partition."),

@@ -69,10 +69,7 @@ class Grid(WithCursor):
     """
 
     COMPONENT_CLASSES = {"grid--head", "grid--cursor", "grid--mark", "grid--empty", *TONES}
-    BINDINGS = keys(
-        "grid.down", "grid.up", "grid.top", "grid.bottom", "grid.page-down", "grid.page-up", "grid.open", "grid.sort",
-        "grid.left", "grid.right",
-    )  # fmt: skip
+    BINDINGS = keys("grid")
     is_stale: reactive[bool] = reactive(False)
     """The rows are stale: drawn dim."""
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.clusters import running_cluster
 from yak.local.cluster import UpSettings
-from yak.tui.screens.base import SCREENS
+from yak.tui.keys import SCREENS
 
 BY_DIGIT = sorted((entry for entry in SCREENS if entry.digit), key=lambda entry: "1234567890".index(entry.digit))
 

@@ -1,30 +1,6 @@
-from yak.tui.screens import (
-    activity,
-    consumer,
-    contexts,
-    dashboard,
-    failover,
-    groups,
-    messages,
-    metadata,
-    producer,
-    replication,
-    security,
-    topics,
-)
-from yak.tui.screens.base import SCREENS
+from yak.tui.keys import SCREENS
 
-MODULES = (
-    activity, consumer, contexts, dashboard, failover, groups, messages, metadata, producer, replication, security,
-    topics,
-)  # fmt: skip
 BY_NAME = {entry.name: entry for entry in SCREENS}
-
-
-def test_every_screen_of_the_table_is_there_under_its_own_name():
-    made = {f"{module.__name__.rpartition('.')[2]}:{name}" for module in MODULES for name in vars(module)}
-    assert {entry.place for entry in SCREENS} <= made
-    assert sorted(module.__name__.rpartition(".")[2] for module in MODULES) == sorted(BY_NAME)
 
 
 def test_no_name_and_no_digit_opens_two_screens():
