@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any
 
 from yak.commands.app import CONNECTION, OUTPUT, STOP, WHAT, command, flag
-from yak.commands.live_table import CLEAR_BELOW, CLEAR_LINE, HOME, fitted, refreshes
+from yak.commands.live_table import draw, painted, refreshes
 from yak.commands.options import Globals
 from yak.commands.output import layout, to_json
 from yak.commands.parameters import PartitionFilter, argument
@@ -180,12 +179,6 @@ def show(g: "Globals", partitions: Sequence[PartitionReplicas], *, max_lag: int 
             out.line(painted(g, line, colour))
 
 
-def painted(g: "Globals", line: str, colour: str) -> str:
-    """A line of stdout in a colour, if stdout supports colours: a pipe does not, unless FORCE_COLOR is set."""
-    wants = g.out.stdout.isatty() or bool(g.settings.environment.get("FORCE_COLOR"))
-    return g.out.paint(line, colour) if colour and wants else line
-
-
 def changes(before: PartitionReplicas | None, now: PartitionReplicas) -> list[str]:
     """The changes of a partition as text, without offsets. A new partition is described completely."""
     if before is None:
@@ -214,9 +207,6 @@ def _or_dash(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-CLEAR_SCREEN = "\x1b[2J"
-
-
 class Watch:
     """Reads until Ctrl+C, or `count` times. After the first read succeeded, it continues while no broker answers."""
 
@@ -230,8 +220,6 @@ class Watch:
     def run(self, interval_ms: int, count: int | None) -> None:
         """Read every `interval_ms`. Raises YakError when the first read fails."""
         in_place = self._g.out.for_people and self._g.out.draws_in_place
-        if in_place:
-            self._g.out.stdout.write(HOME + CLEAR_SCREEN)
         for refresh in refreshes(self._g, interval_ms, count):
             with refresh:
                 found = self._read()
@@ -245,18 +233,14 @@ class Watch:
         return format_time(self._g.now_ms(), self._g.zone)
 
     def _draw(self, found: "ClusterReplicas") -> None:
-        """Overwrite the previous table, clearing each line to its end, which avoids flicker."""
-        g, out = self._g, self._g.out
+        out = self._g.out
         wide = out.format == "wide"
         table = table_lines(self._chosen(found), max_lag=self._max_lag, headers=out.headers, wide=wide)
         lines, colour = summary(found.partitions, max_lag=self._max_lag)
         below = [("", GOOD), *((line, colour) for line in lines)]
         below += [(f"broker {node} did not answer: {reason}", WARN) for node, reason in found.silent.items()]
-        columns, rows = get_terminal_size()
         head, more = self._now() + "   Ctrl+C ends", ": name a topic, or --under-replicated"
-        screen = fitted([(head, GOOD)], table, below, rows=rows - 1, more=(more, WARN))
-        text = "".join(painted(g, line[:columns], tint) + CLEAR_LINE + "\n" for line, tint in screen)
-        out.stdout.write(HOME + text + CLEAR_BELOW)
+        draw(self._g, [(head, GOOD)], table, below, more=(more, WARN))
 
     def _print_changes(self, found: "ClusterReplicas") -> None:
         out, now = self._g.out, self._now()

@@ -63,15 +63,28 @@ def show_refresh(
         out.table([{"time": moment, **row} for row in rows], ("time", *flat))
         out.headers = False
     elif out.draws_in_place:
-        width, height = get_terminal_size()
         table = layout(rows, [*columns, *wide] if out.format == "wide" else columns, headers=out.headers)
-        screen = fitted([(moment, "")], [(line, "") for line in table], (), rows=height - 1)
-        text = "".join(cropped(line, width) + CLEAR_LINE + "\n" for line, _colour in screen)
-        out.stdout.write(HOME + text + CLEAR_BELOW)
+        draw(g, [(moment, "")], [(line, "") for line in table])
     else:
         out.line(moment)
         out.table(rows, columns, wide)
     out.stdout.flush()
+
+
+def draw(
+    g: "Globals", above: Sequence[Line], table: Sequence[Line], below: Sequence[Line] = (), more: Line = ("", "")
+) -> None:
+    """Overwrite what was drawn before, clearing each line to its end, which avoids flicker."""
+    width, height = get_terminal_size()
+    screen = fitted(above, table, below, rows=height - 1, more=more)
+    text = "".join(painted(g, cropped(line, width), colour) + CLEAR_LINE + "\n" for line, colour in screen)
+    g.out.stdout.write(HOME + text + CLEAR_BELOW)
+
+
+def painted(g: "Globals", line: str, colour: str) -> str:
+    """A line of stdout in a colour, if stdout supports colours: a pipe does not, unless FORCE_COLOR is set."""
+    wants = g.out.stdout.isatty() or bool(g.settings.environment.get("FORCE_COLOR"))
+    return g.out.paint(line, colour) if colour and wants else line
 
 
 def fitted(
