@@ -122,18 +122,20 @@ def add(
     read and describe of the topics, and read of the groups.
     """
     from yak.acls.bindings import AccessControlEntry, AclBinding
-    from yak.client.acls import create_acls
+    from yak.client.acls import check_acl, create_acls
 
-    patterns, hosts = _patterns(resources), _hosts(entries.host)
+    patterns, hosts = _patterns(resources), entries.host or ["*"]
     pairs = _grants(patterns, entries.operation, producer=producer, consumer=consumer)
     added = [
-        AclBinding(pattern, AccessControlEntry(principal, each_host, each, permission))
-        for (permission, principal), each_host, (pattern, each) in product(_principals(entries), hosts, pairs)
+        AclBinding(pattern, AccessControlEntry(principal, host, operation, permission))
+        for (permission, principal), host, (pattern, operation) in product(_principals(entries), hosts, pairs)
     ]
     if not added:
         why = "an ACL has a principal, an operation and a resource"
         try_ = ("--allow ann --operation read --topic orders",)
         raise UsageError("usage", "no principal is given", why=why, try_=try_)
+    for each in added:
+        check_acl(each)
     g.must_not_be_readonly("adding ACLs")
     address, timeout_s = g.broker_that_answers()
     create_acls(address, added, timeout_s=timeout_s)
@@ -161,7 +163,7 @@ def remove(
     g.out.table([_row(acl) for acl in found], _COLUMNS)
     g.confirm(f"Remove {'this ACL' if len(found) == 1 else f'these {len(found)} ACLs'}?")
     # not by the filters of the options: they may select ACLs that were added since, and that are not in the table
-    deleted = delete_acls(address, [_exactly(each) for each in found], timeout_s=timeout_s)
+    deleted = delete_acls(address, list(found), timeout_s=timeout_s)
     g.out.note(f"removed {len(deleted)} ACL{'' if len(deleted) == 1 else 's'}")
 
 
@@ -190,20 +192,6 @@ def _patterns(resources: Resources) -> list[ResourcePattern]:
     return patterns
 
 
-def _hosts(hosts: list[str] | None) -> list[str]:
-    """The hosts of new ACLs. Raises UsageError (`bad-acl-host`) for a text that no client's address is equal to."""
-    from ipaddress import ip_address
-
-    for host in hosts or ():
-        try:
-            if host != "*":
-                ip_address(host)
-        except ValueError:
-            why = "clients' addresses are compared with it: a host name or a network matches no client"
-            raise UsageError("bad-acl-host", f'"{host}" is no ip', why=why, try_=("--host 10.0.0.1",)) from None
-    return hosts or ["*"]
-
-
 def _principals(entries: Entries) -> list[tuple[Permission, str]]:
     from yak.acls.bindings import Permission
 
@@ -229,7 +217,7 @@ def _grants(
     patterns: list[ResourcePattern], operations: list[str] | None, *, producer: bool, consumer: bool
 ) -> list[tuple[ResourcePattern, Operation]]:
     """The operations on each resource (Kafka's AclCommand for --producer and --consumer). Raises UsageError (`usage`)."""
-    from yak.acls.bindings import SUPPORTED, Operation, ResourceType
+    from yak.acls.bindings import Operation, ResourceType
 
     roles: dict[ResourceType, tuple[Operation, ...]] = {}
     read, write, describe = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -247,20 +235,14 @@ def _grants(
             missing = "--group"
         raise UsageError("usage", f"{missing} is missing", try_=("yak acls add --help",))
     if roles and (operations or kinds - roles.keys()):
-        excluded = "--operation" if operations else f"a {kafka_name(min(kinds - roles.keys()))}"
+        from yak.client.acls import name_of
+
+        excluded = "--operation" if operations else f"a {name_of(min(kinds - roles.keys()))}"
         why = "they are groups of operations, on topics, groups and transactional ids"
         what = f"{'--consumer' if consumer else '--producer'} excludes {excluded}"
         raise UsageError("usage", what, why=why, try_=("yak acls add --help",))
     chosen = [_operation(text) for text in operations or ("all",)]
-    found = []
-    for pattern in patterns:
-        for each in roles[pattern.resource_type] if roles else chosen:
-            if each is not Operation.ALL and each not in SUPPORTED[pattern.resource_type]:
-                known = ", ".join(kafka_name(known) for known in SUPPORTED[pattern.resource_type])
-                what = f"{kafka_name(each)} is no operation of a {kafka_name(pattern.resource_type)}"
-                raise UsageError("usage", what, why=f"there are {known} and all", try_=("yak acls add --help",))
-            found.append((pattern, each))
-    return found
+    return [(pattern, each) for pattern in patterns for each in (roles[pattern.resource_type] if roles else chosen)]
 
 
 def _any_pattern(resources: Resources) -> tuple[ResourceType, None, PatternType]:
@@ -298,30 +280,19 @@ def _filters(
     ]
 
 
-def _exactly(acl: AclBinding) -> AclFilter:
-    """The filter that selects this ACL alone."""
-    from yak.acls.filters import AclFilter
-
-    (kind, name, pattern_type), (principal, host, operation, permission) = acl
-    return AclFilter(kind, name, pattern_type, principal, host, operation, permission)
-
-
 # ------------------------------------------------------------------------------------------------------------- output
 
 
-def kafka_name(code: Any) -> str:
-    """The name of a type, an operation or a permission as the options have it."""
-    return str(code.name.lower().replace("_", "-"))
-
-
 def _row(acl: AclBinding) -> dict[str, Any]:
+    from yak.client.acls import name_of
+
     pattern, entry = acl
     return {
-        "permission": kafka_name(entry.permission),
+        "permission": name_of(entry.permission),
         "principal": entry.principal,
         "host": entry.host,
-        "operation": kafka_name(entry.operation),
-        "resource": kafka_name(pattern.resource_type),
+        "operation": name_of(entry.operation),
+        "resource": name_of(pattern.resource_type),
         "name": pattern.name,
-        "pattern": kafka_name(pattern.pattern_type),
+        "pattern": name_of(pattern.pattern_type),
     }

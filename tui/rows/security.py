@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Mapping
-from enum import IntEnum
 from math import inf
 from typing import Final, NamedTuple
 
@@ -17,18 +16,13 @@ from yak.acls.bindings import (
     ResourcePattern,
     ResourceType,
 )
+from yak.client.acls import check_acl, name_of
 from yak.errors import UsageError, YakError
 from yak.quotas.entity import encode_entity, entity_of
 from yak.quotas.quota_types import ENTITY_TYPES, IP, format_quota
 from yak.tui.rows.cells import Cell, Column, Row, figure
 from yak.tui.source.security import Quota
 from yak.view.formats import group_digits
-
-
-def _word(code: IntEnum) -> str:
-    """The name of a type, an operation or a permission as the options of `yak acls` have it."""
-    return code.name.lower().replace("_", "-")
-
 
 USER_COLUMNS: Final = (
     Column("USER", 12, most=60, flex=1),
@@ -45,8 +39,8 @@ ACL_COLUMNS: Final = (
 )
 QUOTA_COLUMNS: Final = (Column("ENTITY", 12, most=80, flex=1), Column("QUOTA", 18), Column("LIMIT", 8, is_right=True))
 PERMISSIONS: Final = ("allow", "deny")
-OPERATIONS: Final = tuple(_word(each) for each in Operation if each is not Operation.ANY)
-RESOURCES: Final = tuple(_word(each) for each in SUPPORTED)
+OPERATIONS: Final = tuple(name_of(each) for each in Operation if each is not Operation.ANY)
+RESOURCES: Final = tuple(name_of(each) for each in SUPPORTED)
 DEFAULT: Final = "<default>"
 """Typed for an entity: all that have no quota of their own."""
 
@@ -73,10 +67,10 @@ def acl_row(key: str, acl: AclBinding) -> Row:
     return Row(
         key,
         Cell(entry.principal, "strong"),
-        Cell(_word(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
-        Cell(_word(entry.operation)),
+        Cell(name_of(entry.permission), "warn" if entry.permission is Permission.DENY else "good"),
+        Cell(name_of(entry.operation)),
         Cell(_resource(pattern)),
-        Cell(_word(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
+        Cell(name_of(pattern.pattern_type), "dim" if pattern.pattern_type is PatternType.LITERAL else ""),
         Cell(entry.host, "dim" if entry.host == "*" else ""),
     )
 
@@ -99,7 +93,7 @@ def acl_removal(_key: str, acl: AclBinding) -> Removal:
     begins = " and all whose names begin so" if pattern.pattern_type is PatternType.PREFIXED else ""
     text = (
         f"This ACL no longer {'allows' if entry.permission is Permission.ALLOW else 'denies'} {entry.principal}, "
-        f"from host {entry.host}, {_word(entry.operation)} of {_resource(pattern)}{begins}. Other ACLs stay."
+        f"from host {entry.host}, {name_of(entry.operation)} of {_resource(pattern)}{begins}. Other ACLs stay."
     )
     return Removal("Remove this ACL", text, f"{acl_command(acl, 'remove')} --yes")
 
@@ -108,21 +102,18 @@ def acl_command(acl: AclBinding, verb: str = "add") -> str:
     """`yak acls add`, or `remove`, for one ACL."""
     pattern, entry = acl
     kind = pattern.resource_type
-    flag = "--user-principal" if kind is ResourceType.USER else f"--{_word(kind)}"
-    command = ["yak", "acls", verb, f"--{_word(entry.permission)}", entry.principal, "--host", entry.host]
-    command += ["--operation", _word(entry.operation), flag]
+    flag = "--user-principal" if kind is ResourceType.USER else f"--{name_of(kind)}"
+    command = ["yak", "acls", verb, f"--{name_of(entry.permission)}", entry.principal, "--host", entry.host]
+    command += ["--operation", name_of(entry.operation), flag]
     command += [pattern.name] if kind is not ResourceType.CLUSTER else []
     command += ["--prefixed"] if pattern.pattern_type is PatternType.PREFIXED else []
     return shlex.join(command)
 
 
 def acl_of(form: Mapping[str, str]) -> AclBinding:
-    """The ACL of a completed form. Raises UsageError (`usage`)."""
+    """The ACL of a completed form. Raises UsageError (`usage`, `bad-acl-host`)."""
     kind = ResourceType[_code(form["resource"])]
     operation = Operation[_code(form["operation"])]
-    if operation is not Operation.ALL and operation not in SUPPORTED[kind]:
-        what = f"{_word(operation)} is no operation of a {_word(kind)}"
-        raise UsageError("usage", what, why=f"there are {', '.join(map(_word, SUPPORTED[kind]))} and all")
     pattern_type = PatternType.PREFIXED if form["prefixed"] == "true" else PatternType.LITERAL
     pattern = ResourcePattern(kind, form["name"], pattern_type)
     if kind is ResourceType.CLUSTER:
@@ -131,7 +122,9 @@ def acl_of(form: Mapping[str, str]) -> AclBinding:
         raise UsageError("usage", "Name is needed")
     principal = form["principal"] if ":" in form["principal"] else f"User:{form['principal']}"
     permission = Permission[_code(form["permission"])]
-    return AclBinding(pattern, AccessControlEntry(principal, form["host"], operation, permission))
+    acl = AclBinding(pattern, AccessControlEntry(principal, form["host"], operation, permission))
+    check_acl(acl)
+    return acl
 
 
 def quota_removal(_key: str, quota: Quota) -> Removal:
@@ -187,10 +180,10 @@ def error_text(error: YakError, operation: str) -> str:
 
 
 def _resource(pattern: ResourcePattern) -> str:
-    kind = _word(pattern.resource_type)
+    kind = name_of(pattern.resource_type)
     return kind if pattern.resource_type is ResourceType.CLUSTER else f"{kind} {pattern.name}"
 
 
 def _code(word: str) -> str:
-    """The name in Kafka's enumeration that `_word` wrote."""
+    """The name in Kafka's enumeration that `name_of` wrote."""
     return word.upper().replace("-", "_")

@@ -64,10 +64,8 @@ def delete_user(servers: str, name: str, mechanisms: Mapping[str, int]) -> None:
 
 
 def delete_acl(servers: str, _key: str, acl: AclBinding) -> None:
-    """Delete exactly this ACL."""
-    kind, name, pattern_type = acl.pattern
-    only = AclFilter(kind, name, pattern_type, *acl.entry)
-    delete_acls(check_reachable(servers, _TIMEOUT_MS), [only], timeout_s=_TIMEOUT_S)
+    """Delete one ACL."""
+    delete_acls(check_reachable(servers, _TIMEOUT_MS), [acl], timeout_s=_TIMEOUT_S)
 
 
 def delete_quota(servers: str, _key: str, quota: Quota) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
+from ipaddress import ip_address
 from typing import Any, Final
 
 from yak.acls.bindings import (
+    SUPPORTED,
     AccessControlEntry,
     AclBinding,
     Operation,
@@ -17,7 +20,7 @@ from yak.acls.bindings import (
 from yak.acls.filters import AclFilter
 from yak.client.errors import Change, from_answer
 from yak.client.raw_connection import call_change, call_once
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
 from yak.limits import ACLS_PER_REQUEST_MAX
 
 _DESCRIBE_ACLS: Final = 29, 3
@@ -25,6 +28,29 @@ _CREATE_ACLS: Final = 30, 3
 _DELETE_ACLS: Final = 31, 3
 _SECURITY_DISABLED: Final = 54
 _SHOWS: Final = "yak acls list"
+
+
+def name_of(code: IntEnum) -> str:
+    """The name of a type, an operation or a permission as the options of `yak acls` have it."""
+    return code.name.lower().replace("_", "-")
+
+
+def check_acl(acl: AclBinding) -> None:
+    """Refuse an ACL that concerns no request: of an operation that the resource lacks, or of no client's address.
+
+    Raises UsageError (`usage`, `bad-acl-host`).
+    """
+    kind, operation, host = acl.pattern.resource_type, acl.entry.operation, acl.entry.host
+    if operation is not Operation.ALL and operation not in SUPPORTED[kind]:
+        what = f"{name_of(operation)} is no operation of a {name_of(kind)}"
+        why = f"there are {', '.join(map(name_of, SUPPORTED[kind]))} and all"
+        raise UsageError("usage", what, why=why, try_=("yak acls add --help",))
+    try:
+        if host != "*":
+            ip_address(host)
+    except ValueError:
+        why = "clients' addresses are compared with it: a host name or a network matches no client"
+        raise UsageError("bad-acl-host", f'"{host}" is no ip', why=why, try_=("--host 10.0.0.1",)) from None
 
 
 def describe_acls(address: str, wanted: AclFilter, *, timeout_s: float) -> list[AclBinding]:
@@ -57,18 +83,26 @@ def create_acls(address: str, bindings: Sequence[AclBinding], *, timeout_s: floa
         _check_change(result, change)
 
 
-def delete_acls(address: str, filters: Sequence[AclFilter], *, timeout_s: float) -> list[AclBinding]:
-    """Delete the ACLs that any of the filters selects. Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`)."""
+def delete_acls(address: str, acls: Sequence[AclBinding], *, timeout_s: float) -> list[AclBinding]:
+    """Delete exactly these ACLs; returns those that there were.
+
+    Raises Unreachable, or YakError (`acls-off`, `not-authorized`, `acl-refused`).
+    """
     change = Change("the ACLs were", "removed", _SHOWS)
-    deleted = []
+    deleted, filters = [], [_filter_fields(_exactly(each)) for each in acls]
     for start in range(0, len(filters), ACLS_PER_REQUEST_MAX):
-        fields = {"filters": [_filter_fields(each) for each in filters[start : start + ACLS_PER_REQUEST_MAX]]}
+        fields = {"filters": filters[start : start + ACLS_PER_REQUEST_MAX]}
         for result in call_change(address, _DELETE_ACLS, fields, change, timeout_s).filter_results:
             _check_change(result, change)
             for acl in result.matching_acls:
                 _check_change(acl, change)
                 deleted.append(AclBinding(_pattern(acl), _entry(acl)))
     return deleted
+
+
+def _exactly(acl: AclBinding) -> AclFilter:
+    (kind, name, pattern_type), (principal, host, operation, permission) = acl
+    return AclFilter(kind, name, pattern_type, principal, host, operation, permission)
 
 
 def _filter_fields(wanted: AclFilter) -> dict[str, Any]:

@@ -66,9 +66,16 @@ def test_acls_are_created_with_all_their_parts():
 
 
 def test_deleted_acls_are_returned():
-    request, found = ask(31, deletion(), lambda address: delete_acls(address, [WANTED, AclFilter()], timeout_s=5))
+    request, found = ask(31, deletion(), lambda address: delete_acls(address, [ACL], timeout_s=5))
     assert found == [ACL]
-    assert [each.resource_name_filter for each in request.filters] == ["orders", None]
+    (only,) = request.filters
+    assert (only.resource_type_filter, only.resource_name_filter, only.pattern_type_filter) == (2, "orders", 4)
+    assert (only.principal_filter, only.host_filter, only.operation, only.permission_type) == (
+        "User:ann",
+        "10.0.0.1",
+        3,
+        2,
+    )
 
 
 @pytest.mark.parametrize(("code", "message", "kind", "slug"), FAILURES)
@@ -76,7 +83,7 @@ def test_error_of_the_broker_is_raised(code, message, kind, slug):
     calls = (
         (29, description(code, message), lambda address: describe_acls(address, WANTED, timeout_s=5)),
         (30, creation(code, message), lambda address: create_acls(address, [ACL], timeout_s=5)),
-        (31, deletion(code, message), lambda address: delete_acls(address, [WANTED], timeout_s=5)),
+        (31, deletion(code, message), lambda address: delete_acls(address, [ACL], timeout_s=5)),
     )
     for api_key, answer, call in calls:
         with raises_error(kind, slug):
@@ -100,7 +107,7 @@ def test_broker_that_does_not_answer_is_unreachable():
     ("api_key", "answer", "call", "done"),
     [
         (30, creation, lambda address: create_acls(address, [ACL], timeout_s=5), "added"),
-        (31, deletion, lambda address: delete_acls(address, [WANTED], timeout_s=5), "removed"),
+        (31, deletion, lambda address: delete_acls(address, [ACL], timeout_s=5), "removed"),
     ],
 )
 def test_a_change_without_a_clear_answer_may_be_made_all_the_same(api_key, answer, call, done):

@@ -135,7 +135,11 @@ def test_form_of_an_acl_has_the_command_that_adds_it():
 
 @pytest.mark.parametrize(
     ("wrong", "text"),
-    [({"name": ""}, "Name is needed"), ({"operation": "cluster-action"}, "cluster-action is no operation of a topic")],
+    [
+        ({"name": ""}, "Name is needed"),
+        ({"operation": "cluster-action"}, "cluster-action is no operation of a topic"),
+        ({"host": "db.example"}, '"db.example" is no ip'),
+    ],
 )
 def test_form_of_an_acl_that_no_broker_accepts_is_refused(wrong, text):
     with pytest.raises(UsageError, match=text):
