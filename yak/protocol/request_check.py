@@ -7,7 +7,9 @@ repeat or have a wrong size, and refuses unknown ones. So this walk
 - refuses nulls, descending tags and wrong sizes;
 - notes unknown tagged fields, so that they can be removed;
 - notes durations that kio refuses, so that they can be replaced by the longest one that it reads, 292,000 years (Kafka
-  accepts every `long`).
+  accepts every `long`);
+- notes the bytes of booleans and before nullable structures that kio refuses: in Kafka each but 0 is true, and each
+  negative one is null.
 
 A checker is compiled from kio's classes once for each version. kio checks the content of strings. After it has refused one
 that is not UTF-8, a second walk notes such strings, to replace them as Java's `new String(bytes, UTF_8)` does in Kafka.
@@ -29,7 +31,6 @@ from yak.protocol.varint import read_uvarint, uvarint
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
-_LONG_DURATION: Final = "timedelta_i64"
 _DURATION_MS_MAX: Final = (2**63 - 1) // 1000
 """kio's native reader counts durations in 64 bits of microseconds."""
 _SHORT_TEXT_BYTES_MAX: Final = 2**15 - 1
@@ -152,7 +153,7 @@ def _steps(entity: EntityClass) -> list[Step]:
         if field.tag is not None:
             continue
         size = field.fixed_size
-        if size is not None and field.kind != _LONG_DURATION:
+        if size is not None and field.kind not in _EDITED:
             fixed += size
             continue
         if fixed:
@@ -203,6 +204,18 @@ def _check_long_duration(walk: Walk, position: int) -> int:
     return position
 
 
+def _check_boolean(walk: Walk, position: int) -> int:
+    if position >= walk.end:
+        raise ProtocolViolation(ENDS_EARLY)
+    if walk.data[position] > 1:
+        walk.edits.append((position, position + 1, b"\1"))
+    return position + 1
+
+
+_EDITED: Final[dict[str, Step]] = {"timedelta_i64": _check_long_duration, "bool": _check_boolean}
+"""The numbers that kio does not always read as Kafka does."""
+
+
 def _field_step(field: SchemaField, *, flexible: bool) -> Step:
     if field.is_array:
         return _array_step(field, flexible=flexible)
@@ -210,8 +223,8 @@ def _field_step(field: SchemaField, *, flexible: bool) -> Step:
         assert field.struct is not None
         inner = struct_step(field.struct)
         return _nullable_struct_step(inner) if field.nullable else inner
-    if field.kind == _LONG_DURATION:
-        return _check_long_duration
+    if field.kind in _EDITED:
+        return _EDITED[field.kind]
     if field.fixed_size is not None:
         return _fixed_step(field.fixed_size)
     is_text = field.kind == "string"
@@ -330,11 +343,10 @@ def _nullable_struct_step(inner: Step) -> Step:
         if position >= walk.end:
             raise ProtocolViolation(ENDS_EARLY)
         marker = walk.data[position]
-        if marker == 0xFF:
-            return position + 1
-        if marker != 1:
-            raise ProtocolViolation(f"a nullable structure starts with {marker}")
-        return inner(walk, position + 1)
+        is_null = marker >= 0x80  # a negative byte, as in Kafka
+        if marker not in (0xFF, 1):
+            walk.edits.append((position, position + 1, b"\xff" if is_null else b"\1"))
+        return position + 1 if is_null else inner(walk, position + 1)
 
     return check_nullable
 

@@ -142,7 +142,7 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
         (3, 12, b"\xff" * 10),
         (3, 12, b"\x80\x80\x80\x80\x80"),
         (3, 12, b""),
-        (3, 4, struct.pack(">i", 0) + b"\2"),  # a boolean that is neither
+        (3, 4, struct.pack(">i", 0)),  # no boolean
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 2**31 - 1)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, -1)),
         (0, 3, b"\xff\xff" + struct.pack(">hii", 1, 1000, 1) + b"\xff\xff" + struct.pack(">i", 0)),
@@ -157,12 +157,30 @@ def test_records_are_a_view_into_the_frame_and_not_a_copy():
         (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\x01\x01\x05" + bytes(13)),
         (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\x01\x01\x0e" + bytes(14)),
         (1, 15, struct.pack(">iiibii", 0, 0, 0, 0, 0, -1) + b"\x01\x01\x01" + b"\xff\xff\xff\xff\x07"),
-        (75, 0, b"\x01" + struct.pack(">i", 1) + b"\x05\0"),  # a nullable structure that is neither there nor null
+        (75, 0, b"\x01" + struct.pack(">i", 1) + b"\x05\0"),  # a structure that ends early
     ],
 )
 def test_request_body_with_false_sizes_is_a_protocol_violation(key, version, body):
     with pytest.raises(ProtocolViolation):
         decode_request(key, version, view(body), 0)
+
+
+@pytest.mark.parametrize("byte", [1, 2, 0x7F, 0x80, 0xFF])
+def test_boolean_of_any_byte_but_zero_is_true_as_in_kafka(byte):
+    for body in (struct.pack(">iB", 0, byte), struct.pack(">iB", 0, byte) + b"surplus"):
+        request = decode_request(3, 4, view(b"?" + body), 1)
+        assert request.allow_auto_topic_creation is True
+        assert _decoded_in_slices(3, 4, body) == request
+    flags = struct.pack(">BB", 0, byte)
+    assert decode_request(3, 11, view(b"\1" + flags + b"\0"), 0).include_topic_authorized_operations is True
+
+
+@pytest.mark.parametrize("marker", range(0, 256, 5))
+def test_nullable_structure_is_null_after_a_negative_byte_as_in_kafka(marker):
+    cursor = b"\2a" + struct.pack(">i", 3) + b"\0"
+    body = b"\1" + struct.pack(">iB", 1, marker) + (b"" if marker >= 0x80 else cursor) + b"\0"
+    found = decode_request(75, 0, view(body), 0).cursor
+    assert found is None if marker >= 0x80 else (found.topic_name, found.partition_index) == ("a", 3)
 
 
 def with_replaced(value):
