@@ -56,9 +56,10 @@ def places(side: Side, rng: random.Random) -> None:
         answer = side.once(key, version, **fields)
         if key == 16 and isinstance(answer, dict):
             answer["groups"] = [each for each in answer["groups"] if side.run in each["group_id"]]
-        if key == 43 and isinstance(answer, dict):  # for all partitions Kafka also names topics that need no election
-            elected = [each for each in answer["replica_election_results"] if each["partition_result"]]
-            answer["replica_election_results"] = elected
+        if key == 43 and isinstance(answer, dict) and fields["topic_partitions"] is None:
+            answer["replica_election_results"] = [
+                each for each in answer["replica_election_results"] if side.run in each["topic"]
+            ]
         if key == 74 and isinstance(answer, dict):
             answer["config_resources"] = [
                 each for each in answer["config_resources"] if side.run in each["resource_name"]

@@ -2,7 +2,7 @@
 
 v0: preferred leaders. v1: unclean elections (KIP-460), a top-level error. v2: flexible. Only the controller elects; another
 broker forwards the request to it. The answer is sent when the controller's image has the new leaders. With null topics it
-omits partitions that need no election.
+has every topic, and the partitions that need an election.
 """
 
 from __future__ import annotations
@@ -135,17 +135,19 @@ def _refused(broker: Broker, call: Call, error: PeerError) -> Now:
 
 
 def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:
-    is_for_all = call.request.topic_partitions is None
-    topics: dict[str, list[Fields]] = {}
-    for (topic, index), error in results.items():
-        if is_for_all and error is not None and error.error_code == ErrorCode.election_not_needed:
-            continue
-        topics.setdefault(topic, []).append({"partition_id": index, **error_fields(error)})
-    return Now(
-        {
-            "error_code": error_code,
-            "replica_election_results": [
-                {"topic": topic, "partition_result": partitions} for topic, partitions in topics.items()
-            ],
-        }
-    )
+    topics: list[Fields] = []
+    if call.request.topic_partitions is None:
+        by_topic: dict[str, list[Fields]] = {}
+        for (topic, index), error in results.items():
+            partitions = by_topic.setdefault(topic, [])
+            if error is None or error.error_code != ErrorCode.election_not_needed:
+                partitions.append({"partition_id": index, **error_fields(error)})
+        topics = [{"topic": topic, "partition_result": partitions} for topic, partitions in by_topic.items()]
+    else:
+        for requested in call.request.topic_partitions:
+            partitions = [
+                {"partition_id": index, **error_fields(results[TopicPartition(requested.topic, index)])}
+                for index in requested.partitions
+            ]
+            topics.append({"topic": requested.topic, "partition_result": partitions})
+    return Now({"error_code": error_code, "replica_election_results": topics})

@@ -88,8 +88,9 @@ def change_in_store(rig, partition, **changes):
     rig.store.state.append("PartitionChange", {"changes": [change]}, rig.world.now_ms)
 
 
-def test_null_topics_are_all_partitions_but_those_in_order_are_not_named(rig):
-    assert elected(elect(rig, None)) == {}
+def test_null_topics_are_all_topics_and_the_partitions_that_need_an_election(rig):
+    answer = elect(rig, None)
+    assert [(topic.topic, topic.partition_result) for topic in answer.replica_election_results] == [("orders", ())]
     set_state(rig, 2, "FENCED")
     rig.run_for(100)
     assert elected(elect(rig, None)) == {("orders", 1): ErrorCode.preferred_leader_not_available}
@@ -102,6 +103,13 @@ def test_election_of_unknown_partitions_is_refused_and_the_rest_continues(rig):
         ("orders", 5): ErrorCode.unknown_topic_or_partition,
         ("nowhere", 0): ErrorCode.unknown_topic_or_partition,
     }
+
+
+def test_each_requested_topic_is_answered_also_without_partitions_or_twice(rig):
+    answer = elect(rig, ("orders", [0, 0]), ("nowhere", []), ("orders", [1]))
+    assert [
+        (topic.topic, [row.partition_id for row in topic.partition_result]) for topic in answer.replica_election_results
+    ] == [("orders", [0, 0]), ("nowhere", []), ("orders", [1])]
 
 
 def test_an_unclean_election_is_only_for_partitions_without_a_leader(rig):
