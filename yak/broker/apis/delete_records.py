@@ -55,9 +55,10 @@ def _delete_below(broker: Broker, call: Call, topic: str, requested: Any, held: 
     }
     try:
         broker.authorization.check(call, Operation.DELETE, ResourceType.TOPIC, topic)
-        if is_internal(topic):
+        place = TopicPartition(topic, requested.partition_index)
+        if is_internal(topic) and broker.image.partition(place) is not None:
             raise PeerError(ErrorCode.invalid_topic_exception, "records of internal topics cannot be deleted")
-        partition = broker.leadership.leader_of(TopicPartition(topic, requested.partition_index))
+        partition = broker.leadership.leader_of(place)
         log = partition.log
         assert log is not None
         if log.config.is_compacted and "delete" not in log.config.cleanup_policy:

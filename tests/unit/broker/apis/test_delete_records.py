@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import delete_topic
 from yak.cluster.records import BrokerState
+from yak.groups.offsets import OFFSETS_TOPIC
 from yak.replication.partition_events import PartitionEvent
 from yak.sim.rig import Rig
 
@@ -49,6 +50,16 @@ def test_without_followers_it_answers_at_once(rig):
     assert answered(rig, delete(rig, 2)) == (0, 2)
     assert answered(rig, delete(rig, 1)) == (0, 2)
     assert answered(rig, delete(rig, -1)) == (0, 3)
+
+
+def test_delete_records_of_an_internal_topic_is_invalid_and_of_its_missing_partition_unknown(rig):
+    rig.create_topic(OFFSETS_TOPIC)
+    partitions = [{"partition_index": index, "offset": -1} for index in (0, 99)]
+    answer = rig.ask(21, 2, topics=[{"name": OFFSETS_TOPIC, "partitions": partitions}])
+    assert [each.error_code for each in answer.topics[0].partitions] == [
+        ErrorCode.invalid_topic_exception,
+        ErrorCode.unknown_topic_or_partition,
+    ]
 
 
 @pytest.mark.parametrize(
