@@ -56,6 +56,7 @@ from yak.replication.read_replicas import LEADER_ONLY, chooses_by_rack, preferre
 from yak.replication.recent_reads import RecentReads
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 from yak.replication.throttle import UNLIMITED, Throttle, is_named
+from yak.storage.epoch_cache import UNKNOWN_EPOCH
 from yak.storage.log import Log
 from yak.storage.reader import (
     SLICE_BYTES_MIN,
@@ -463,7 +464,8 @@ class ConsumerFetch(DelayedFetch[ConsumerItem]):
             or fetches.context.is_stopping
         ):
             place = TopicPartition(item.name, item.index)
-            partition = fetches.leadership.leader_of(place, item.current_leader_epoch)
+            # In Kafka's Fetch each negative epoch stands for none.
+            partition = fetches.leadership.leader_of(place, max(UNKNOWN_EPOCH, item.current_leader_epoch))
         if type(item.topic_key) is not str and partition.topic_id != item.topic_key:
             raise PeerError(ErrorCode.unknown_topic_id)
         if item.current_leader_epoch >= 0:

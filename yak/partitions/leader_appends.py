@@ -56,6 +56,7 @@ from yak.replication.flusher import Flusher
 from yak.replication.log_append_info import AppendAnswer, AppendWaiter, LogAppendInfo
 from yak.replication.log_failures import APPEND, LogFailures
 from yak.replication.partition import Partition
+from yak.storage.epoch_cache import UNKNOWN_EPOCH
 from yak.storage.log import Log
 from yak.storage.producer_state import (
     DEFERRED_EXPIRY_MS,
@@ -130,13 +131,14 @@ class Leadership:
             raise _offline()
         return partition
 
-    def leader_of(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch = -1) -> Partition:
+    def leader_of(self, topic_partition: TopicPartition, leader_epoch: LeaderEpoch = UNKNOWN_EPOCH) -> Partition:
         """The partition, if this broker leads it. Raises PeerError as `replica_of`, and NOT_LEADER_OR_FOLLOWER.
 
-        First comes the leader epoch that a client knows, also on a follower (Kafka's Partition.getLocalLog); -1: none.
+        First comes the leader epoch that a client knows, also on a follower (Kafka's Partition.getLocalLog); -1: none,
+        and every other negative epoch is an old one.
         """
         partition = self.replica_of(topic_partition)
-        if leader_epoch >= 0:
+        if leader_epoch != UNKNOWN_EPOCH:
             partition.check_leader_epoch(leader_epoch)
         if not self.leads(partition):
             raise _led_elsewhere(partition)

@@ -82,8 +82,8 @@ def random_log(side: Side, rng: random.Random) -> None:
             case _:
                 wanted = {
                     "partition": 0,
-                    "current_leader_epoch": rng.randint(-1, 1),
-                    "leader_epoch": rng.randint(-1, 1),
+                    "current_leader_epoch": rng.randint(-2, 1),
+                    "leader_epoch": rng.randint(-2, 1),
                 }
                 side.ask(23, 4, replica_id=-1, note=str(wanted), topics=[{"topic": topic, "partitions": [wanted]}])
 

@@ -32,6 +32,7 @@ from yak.protocol.pace import Pace
 from yak.replication.damaged_replicas import recovery_damage
 from yak.replication.isr import may_leave
 from yak.replication.partition import Partition
+from yak.storage.epoch_cache import UNKNOWN_EPOCH
 from yak.storage.log import Log
 from yak.storage.reader import MaxTimestampSearch, TimestampSearch
 
@@ -102,7 +103,7 @@ def _hosted(broker: Broker, topic_partition: TopicPartition, leader_epoch: Leade
     partition = broker.partitions.get(topic_partition)
     if partition is None or partition.log is None or not partition.is_follower or broker.context.is_stopping:
         return broker.leadership.leader_of(topic_partition, leader_epoch)
-    if leader_epoch >= 0:
+    if leader_epoch != UNKNOWN_EPOCH:
         partition.check_leader_epoch(leader_epoch)
     return partition
 

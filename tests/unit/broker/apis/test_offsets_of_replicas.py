@@ -117,6 +117,23 @@ def test_end_offset_of_a_leader_epoch_is_returned_by_the_leader_only(rig, replic
     assert end() == (ErrorCode.not_leader_or_follower, -1, -1)
 
 
+def test_negative_leader_epoch_of_a_client_is_fenced_and_minus_one_is_none(rig):
+    """Kafka's RequestUtils.getLeaderEpoch. In Fetch each negative epoch is none (FetchRequest.optionalEpoch)."""
+    codes = []
+    for epoch in (-1, -2):
+        asked = {"partition_index": 0, "timestamp": LATEST, "current_leader_epoch": epoch}
+        listed = rig.ask(2, 7, replica_id=CLIENT, topics=[{"name": "orders", "partitions": [asked]}])
+        asked = {"partition": 0, "current_leader_epoch": epoch, "leader_epoch": 0}
+        ended = rig.ask(23, 4, replica_id=CLIENT, topics=[{"topic": "orders", "partitions": [asked]}])
+        fields = fetch_fields("orders", 0)
+        fields["topics"][0]["partitions"][0]["current_leader_epoch"] = epoch
+        fetched = rig.ask(1, 12, **fields)
+        answers = listed.topics[0], ended.topics[0], fetched.responses[0]
+        codes.append([each.partitions[0].error_code for each in answers])
+    fenced = ErrorCode.fenced_leader_epoch
+    assert codes == [[0, 0, 0], [fenced, fenced, 0]]
+
+
 @pytest.mark.parametrize(
     ("ahead", "code"),
     [(1, ErrorCode.unknown_leader_epoch), (-1, ErrorCode.fenced_leader_epoch), (0, ErrorCode.not_leader_or_follower)],
