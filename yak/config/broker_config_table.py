@@ -120,7 +120,7 @@ _WITH_EFFECT: Final = (
         "none, or basic: every HTTP request needs a user and a password, the token, or a certificate. Only in YAK."
     ),
     define("log.dirs", _LIST, None)("Log directories of this broker, usually one per disk."),
-    define("log.dir", _STRING, "/tmp/kafka-logs")("The log directory if log.dirs is not set."),  # noqa: S108
+    define("log.dir", _LIST, "/tmp/kafka-logs")("The log directory if log.dirs is not set."),  # noqa: S108
     define("num.partitions", _INT, 3, between(1, PARTITIONS_PER_TOPIC_MAX))(
         "Default number of partitions of a new topic."
     ),
@@ -474,7 +474,7 @@ _CHECKS_OF_BROKERS: Final[Mapping[str, Check]] = {
 
 
 def _behind_topics() -> tuple[ConfigDef, ...]:
-    """The broker configs behind topic configs; those in the topic config's unit can change while the broker runs."""
+    """The broker configs behind topic configs; the first of each can change while the broker runs."""
     found: dict[str, ConfigDef] = {}
     for topic_config in TOPIC_CONFIGS.values():
         for synonym in topic_config.synonyms:
@@ -486,7 +486,7 @@ def _behind_topics() -> tuple[ConfigDef, ...]:
                 f"For topics that do not set {topic_config.name}: {topic_config.documentation}",
                 _CHECKS_OF_BROKERS.get(synonym.name, topic_config.check),
                 has_effect=topic_config.has_effect,
-                update=Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY,
+                update=Update.CLUSTER_WIDE if synonym is topic_config.synonyms[0] else Update.READ_ONLY,
             )
     return tuple(found.values())
 

@@ -143,11 +143,12 @@ def describe_group(
     levels = _levels(*broker_levels)
     rows = []
     for definition in _chosen(GROUP_CONFIGS, names):
-        own_name = (Synonym(definition.name),)
+        (broker_config,) = definition.synonyms
         inherited = _behind(definition.synonyms, levels) or _behind(
-            own_name, [(ConfigSource.DEFAULT, {definition.name: definition.default})]
+            definition.synonyms, [(ConfigSource.DEFAULT, {broker_config.name: definition.default})]
         )
-        rows.append(_row(definition, _behind(own_name, own) + inherited, read_only=not definition.has_effect))
+        found = _behind((Synonym(definition.name),), own) + inherited
+        rows.append(_row(definition, found, read_only=not definition.has_effect))
     return rows
 
 

@@ -36,10 +36,23 @@ def _of_consumer_group(name: str) -> ConfigDef:
     return replace(BROKER_CONFIGS[broker_name], name=name, synonyms=(Synonym(broker_name),))
 
 
-def _unused(name: str, kind: ConfigType, default: str | None, check: Check | None = None) -> ConfigDef:
+def _unused(
+    name: str, kind: ConfigType, default: str, check: Check | None = None, broker_name: str | None = None
+) -> ConfigDef:
     protocol = "share" if name.startswith("errors.") else name.partition(".")[0]
     documentation = f"Kept for {protocol} groups, which YAK does not have: other groups do not use it."
-    return ConfigDef(name, kind, default, documentation, check)
+    broker_name = broker_name or (name if name in _OF_GROUPS_ONLY else BROKER_PREFIX + name)
+    return ConfigDef(name, kind, default, documentation, check, (Synonym(broker_name),))
+
+
+_OF_GROUPS_ONLY: Final = (
+    "errors.deadletterqueue.copy.record.enable",
+    "errors.deadletterqueue.topic.name",
+    "share.auto.offset.reset",
+    "share.isolation.level",
+    "share.renew.acknowledge.enable",
+)
+"""The configs that brokers do not have (GroupConfig.ALL_GROUP_CONFIG_SYNONYMS)."""
 
 
 def _offset_reset(_name: str, value: Value) -> None:
@@ -70,7 +83,7 @@ GROUP_CONFIGS: Final[Mapping[str, ConfigDef]] = table_of(
         _unused("share.renew.acknowledge.enable", _BOOLEAN, "true"),
         _unused("share.session.timeout.ms", _INT, "45000", between(45_000, 60_000)),
         _unused("streams.assignment.interval.ms", _INT, "1000", between(0, 15_000)),
-        _unused("streams.assignor.name", _STRING, None),
+        _unused("streams.assignor.name", _STRING, "sticky", broker_name="group.streams.assignors"),
         _unused("streams.heartbeat.interval.ms", _INT, "5000", between(5000, 15_000)),
         _unused("streams.initial.rebalance.delay.ms", _INT, "3000", at_least(0)),
         _unused("streams.num.standby.replicas", _INT, "0", between(0, 2)),

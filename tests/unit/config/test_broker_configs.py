@@ -155,7 +155,7 @@ def test_config_of_a_listener_in_capitals_is_refused_with_the_name_that_counts(c
 def test_broker_configs_behind_topic_configs_can_change_while_the_broker_runs():
     for topic_config in TOPIC_CONFIGS.values():
         for synonym in topic_config.synonyms:
-            expected = Update.CLUSTER_WIDE if synonym.factor == 1 else Update.READ_ONLY
+            expected = Update.CLUSTER_WIDE if synonym is topic_config.synonyms[0] else Update.READ_ONLY
             assert BROKER_CONFIGS[synonym.name].update is expected
     validate_broker_config("log.retention.ms", "5", per_broker=False)
     validate_broker_config("log.retention.ms", "5", per_broker=True)
@@ -172,6 +172,7 @@ def test_throttle_rates_can_change_while_the_broker_runs_for_one_or_for_all():
     [
         ("num.partitions", "4", ErrorCode.invalid_request),
         ("log.retention.hours", "4", ErrorCode.invalid_request),
+        ("log.flush.scheduler.interval.ms", "4", ErrorCode.invalid_request),
         ("log.retention.ms", "x", ErrorCode.invalid_config),
         ("log.retention.ms", None, ErrorCode.invalid_config),
         ("no.such.config", "x", ErrorCode.invalid_config),

@@ -51,7 +51,12 @@ def test_a_group_without_configs_of_its_own_has_those_of_the_broker(rig):
         ("group.consumer.session.timeout.ms", "30000", 4),
         ("group.consumer.session.timeout.ms", "45000", 5),
     ]
-    assert [(row.name, row.value, row.source) for row in standbys.synonyms] == [(STANDBYS, "0", 5)]
+    assert [(row.name, row.value, row.source) for row in standbys.synonyms] == [("group." + STANDBYS, "0", 5)]
+    of_groups_only, other_name = rows["share.isolation.level"].synonyms, rows["streams.assignor.name"].synonyms
+    assert [(row.name, row.value, row.source) for row in (*of_groups_only, *other_name)] == [
+        ("share.isolation.level", "read_uncommitted", 5),
+        ("group.streams.assignors", "sticky", 5),
+    ]
     assert [name for name, row in rows.items() if row.read_only] == []
     assert set(described(rig, names=[SESSION, "odd"])[1]) == {SESSION}
     assert listed(rig) == []
