@@ -405,6 +405,9 @@ _WITHOUT_EFFECT: Final = (
     _inert("background.threads", _INT, 10, at_least(1))(
         "Threads for background work; YAK has one pool per kind of job."
     ),
+    _inert("cordoned.log.dirs", _LIST, "")(
+        "Log directories that get no new replicas (KIP-1066), which YAK does not support."
+    ),
     _inert("group.streams.min.heartbeat.interval.ms", _INT, 5000, at_least(1))(
         "Minimum heartbeat interval of streams groups, which YAK does not support."
     ),

@@ -87,6 +87,7 @@ def test_settings_are_parsed_and_stored_as_they_were_given():
         ({"group.coordinator.rebalance.protocols": "classic,streams"}, "cannot be used"),
         ({"group.streams.min.session.timeout.ms": "1"}, "cannot be used"),
         ({"log.cleaner.threads": "2"}, "cannot be used"),
+        ({"cordoned.log.dirs": "/data"}, "no effect in this version of YAK"),
         ({"unclean.leader.election.interval.ms": "50"}, "cannot be used"),
         ({"log.initial.task.delay.ms": "-1"}, "cannot be used"),
         # KafkaConfig.validateValues
