@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from yak.acls.bindings import Operation
+from yak.acls.bindings import Operation, ResourceType
 from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.config_resources import TOPIC, GroupResource, Resource, TopicResource, check_resource, resource_of
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
@@ -38,8 +38,11 @@ def change_configs(broker: Broker, call: Call, new_settings: _NewSettings, *, re
     image.
     """
     changes_lists = any(_changes_list(config) for requested in call.request.resources for config in requested.configs)
+    may_see, topics = broker.authorization.may_see, broker.image.topics
     lacks = any(
-        requested.resource_type == TOPIC and requested.resource_name not in broker.image.topics
+        requested.resource_type == TOPIC
+        and requested.resource_name not in topics
+        and may_see(call, Operation.ALTER_CONFIGS, ResourceType.TOPIC, requested.resource_name)
         for requested in call.request.resources
     )
     begin = partial(_change, new_settings=new_settings, replaces=replaces)

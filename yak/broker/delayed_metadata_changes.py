@@ -196,7 +196,8 @@ def from_newest_image(
     """Start the request when the image has all that the metadata store has, or at once where this is not needed.
 
     Another broker may have acknowledged changes that this broker's image lacks. If the store does not answer in time, the
-    request starts all the same, and its changes are refused.
+    request starts all the same, and its changes are refused. Whether the wait `is_needed` must not depend on a topic that the
+    client has no right to: its time would disclose whether the topic exists.
     """
     if not is_needed:
         return begin(broker, call)

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.acl_rig import ADMIN, AclRig, error_codes, transactional_batch
 from tests.unit.broker.groups_rig import subscription
 from tests.unit.broker.requests import alter
+from tests.unit.noted_calls import note_calls
 from yak.acls.bindings import Operation, ResourceType
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.protocol.peer_proof import Incarnation
@@ -375,6 +376,34 @@ def test_deletion_by_id_names_a_denied_topic_only_where_the_client_may_describe_
         (DENIED, None, ids[1]),
         (ErrorCode.unknown_topic_id, None, ids[2]),
     ]
+
+
+def _configs_of(name):
+    return {"resources": [{"resource_type": 2, "resource_name": name, "configs": [{"name": "retention.ms"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("api_key", "version", "request_about"),
+    [
+        (19, 7, lambda name: create_fields(name, {})),
+        (20, 5, lambda name: {"topic_names": [name]}),
+        (20, 6, lambda name: {"topics": [{"name": name, "topic_id": None}]}),
+        (33, 2, _configs_of),
+        (37, 3, lambda name: {"topics": [{"name": name, "count": 9}]}),
+        (44, 1, _configs_of),
+        (45, 1, lambda name: {"topics": [{"name": name, "partitions": [{"partition_index": 0, "replicas": [1]}]}]}),
+    ],
+)
+def test_change_of_a_denied_topic_takes_no_longer_if_it_exists_or_not(
+    rig, monkeypatch, api_key, version, request_about
+):
+    store_calls = note_calls(monkeypatch, rig.broker.metadata, "begin_own")
+    ann = rig.user("ann")
+    theirs, absent = (
+        error_codes(rig.ask_filled(api_key, version, request_about(name), ann)) for name in ("theirs", "absent")
+    )
+    assert theirs == absent != set()
+    assert not store_calls, "a wait for the newest image would disclose which of the topics exists"
 
 
 def test_invalid_init_producer_id_is_denied_without_the_right_to_its_transactional_id(rig):

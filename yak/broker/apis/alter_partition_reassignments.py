@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.acls.bindings import Operation
+from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
 from yak.broker.call import Call, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results, from_newest_image
 from yak.cluster.reassignment import plan_reassignment
@@ -45,7 +45,8 @@ _CODES = {
 def handle(broker: Broker, call: Call) -> Outcome:
     """Start or cancel each reassignment. For a topic that the image lacks, it must be the newest."""
     lacks = any(topic.name not in broker.image.topics for topic in call.request.topics)
-    return from_newest_image(broker, call, call.timeout_ms, _reassign, is_needed=lacks)
+    may_alter = broker.authorization.may_see(call, Operation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
+    return from_newest_image(broker, call, call.timeout_ms, _reassign, is_needed=lacks and may_alter)
 
 
 def _reassign(broker: Broker, call: Call) -> Outcome:

@@ -26,14 +26,22 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     Another broker may have created a topic that this image lacks, and acknowledged it: the image must be the newest.
     """
-    lacks = any(topic.name not in broker.image.topics for topic in call.request.topics)
+    lacks = any(
+        topic.name not in broker.image.topics and _may_alter(broker, call, topic.name) for topic in call.request.topics
+    )
     return from_newest_image(broker, call, call.timeout_ms, _grow_with_followers, is_needed=lacks)
 
 
 def _grow_with_followers(broker: Broker, call: Call) -> Outcome:
-    if broker.expected_followers.is_awaited and any(_factor(broker, topic.name) > 1 for topic in call.request.topics):
+    if broker.expected_followers.is_awaited and any(
+        _factor(broker, topic.name) > 1 and _may_alter(broker, call, topic.name) for topic in call.request.topics
+    ):
         return after_followers(broker, call, call.timeout_ms, _grow)
     return _grow(broker, call)
+
+
+def _may_alter(broker: Broker, call: Call, name: str) -> bool:
+    return broker.authorization.may_see(call, Operation.ALTER, ResourceType.TOPIC, name)
 
 
 def _factor(broker: Broker, name: str) -> int:
@@ -86,11 +94,9 @@ def _refusal(broker: Broker, call: Call, requested: Sequence[Any], twice: Collec
 
     A topic that the client may not alter does not count: the error would disclose its number of partitions.
     """
-    present, may_see = broker.image.topics, broker.authorization.may_see
+    present = broker.image.topics
     return too_many_partitions(
         max(0, topic.count - len(present[topic.name].partitions))
         for topic in requested
-        if topic.name in present
-        and topic.name not in twice
-        and may_see(call, Operation.ALTER, ResourceType.TOPIC, topic.name)
+        if topic.name in present and topic.name not in twice and _may_alter(broker, call, topic.name)
     )

@@ -38,7 +38,9 @@ def handle(broker: Broker, call: Call) -> Outcome:
 
     A topic that exists may have been deleted by another broker, which has acknowledged it: the image must be the newest.
     """
-    exists = any(topic.name in broker.image.topics for topic in call.request.topics)
+    exists = any(
+        topic.name in broker.image.topics and may_create(broker, call, topic.name) for topic in call.request.topics
+    )
     return from_newest_image(broker, call, call.timeout_ms, _create_with_followers, is_needed=exists)
 
 

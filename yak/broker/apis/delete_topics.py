@@ -34,14 +34,23 @@ _BY_ID_VERSION = 6
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Delete each topic. Another broker may have created one that this image lacks: the image must be the newest."""
-    image, requested = broker.image, _requested(call)
-    lacks = any(
-        name not in image.topics if topic_id is None else image.topic_by_id(topic_id) is None
-        for name, topic_id in requested
-    )
+    requested = _requested(call)
     # a large request would be served in one turn after the wait, not in slices
-    return from_newest_image(
-        broker, call, call.timeout_ms, _delete_found, is_needed=lacks and len(requested) <= LARGE_REQUEST_ELEMENTS
+    waits = len(requested) <= LARGE_REQUEST_ELEMENTS and any(_lacks(broker, call, *each) for each in requested)
+    return from_newest_image(broker, call, call.timeout_ms, _delete_found, is_needed=waits)
+
+
+def _lacks(broker: Broker, call: Call, name: str | None, topic_id: Any) -> bool:
+    if topic_id is not None:
+        return broker.image.topic_by_id(topic_id) is None
+    may_see = broker.authorization.may_see
+    return (
+        name is not None
+        and name not in broker.image.topics
+        and (
+            may_see(call, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            or may_see(call, Operation.DELETE, ResourceType.CLUSTER, CLUSTER_NAME)
+        )
     )
 
 
