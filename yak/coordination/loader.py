@@ -111,7 +111,7 @@ class CoordinatorLoader:
         if self._failures == 1:
             self._context.notice(
                 "error",
-                "group-log-unreadable",
+                "coordinator-log-unreadable",
                 partition=str(self._partition.topic_partition),
                 offset=self._offset,
                 error=str(damage),

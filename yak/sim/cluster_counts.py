@@ -23,7 +23,7 @@ _NOTICED = {
     "short-replica-resigned": "damaged replicas resigned",
     "replica-resync-started": "full resyncs",
     "metadata-snapshot-requested": "positions trimmed",
-    "group-log-unreadable": "damage noticed by coordinators",
+    "coordinator-log-unreadable": "damage noticed by coordinators",
     "replica-moved": "replicas moved",
     "transaction-timed-out": "transactions timed out",
     "transaction-markers-fenced": "transactions ended by another coordinator",

@@ -472,7 +472,7 @@ class LogStore:
         decided: Created = {}
         for new in wanted:
             try:
-                log = self.planned_log(new, is_new=is_new, replaces_lost=replaces_lost)
+                log = self.log_or_plan(new, is_new=is_new, replaces_lost=replaces_lost)
             except LogDirectoryFailure as failure:
                 decided[new[0]] = failure
                 continue
@@ -488,7 +488,7 @@ class LogStore:
                     counts[each.directory] += 1
         return LogCreation(tuple(planned), counts, self._opened_ms), decided
 
-    def planned_log(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
+    def log_or_plan(self, new: NewLog, *, is_new: bool, replaces_lost: bool) -> Log | PlannedLog:
         """The log, if it exists, or the plan to create it. Raises LogDirectoryFailure."""
         topic_partition, topic_id, _config = new
         if not self.online():

@@ -101,7 +101,12 @@ class Cluster:
         """Nobody logged a traceback or a bug."""
         for name, path in self.local.log_paths().items():
             text = Path(path).read_text("utf-8", "replace")
-            for word in ("Traceback", " request-failed ", " truncated-below-high-watermark", " group-log-unreadable"):
+            for word in (
+                "Traceback",
+                " request-failed ",
+                " truncated-below-high-watermark",
+                " coordinator-log-unreadable",
+            ):
                 assert word not in text, f"{name}: {text[max(0, text.index(word) - 500) :][:3000]}"
 
 

@@ -410,7 +410,7 @@ def test_a_coordinator_believes_no_damaged_commit(rig: Rig) -> None:
     disk.corrupt(path, position, whole[position] ^ 1)
     rig.restart()
     rig.run_for(2_000)
-    assert any(notice.event == "group-log-unreadable" for notice in rig.node.notices)
+    assert any(notice.event == "coordinator-log-unreadable" for notice in rig.node.notices)
     assert ask.fetch(rig, [0]).error_code == ErrorCode.coordinator_load_in_progress
     disk.corrupt(path, position, whole[position])
     rig.run_for(5_000)

@@ -31,7 +31,7 @@ def test_a_coordinator_believes_no_commit_that_stands_where_another_was(taken: i
     assert victim.damage(places[1][0] if taken else places[3][0], whole[begin:end])
     rig.restart(orderly=True)
     rig.run_for(2_000)
-    assert any(notice.event == "group-log-unreadable" for notice in rig.node.notices)
+    assert any(notice.event == "coordinator-log-unreadable" for notice in rig.node.notices)
     victim.data[:] = victim.sound()
     rig.run_for(5_000)
     assert ask.committed(rig, [0]) == [8]

@@ -82,7 +82,7 @@ mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, broker
 
 @mutant("deleted-records-return", "a topic that was deleted and created again is empty", seeds=50, brokers=1)
 def _records_come_back(swaps: Patches) -> None:
-    real = LogStore.planned_log
+    real = LogStore.log_or_plan
 
     def planned(self: LogStore, new: NewLog, **named: bool) -> Any:
         topic_partition, topic_id, _config = new
@@ -92,7 +92,7 @@ def _records_come_back(swaps: Patches) -> None:
         held.topic_id = topic_id
         return held
 
-    swaps.put(LogStore, "planned_log", planned)
+    swaps.put(LogStore, "log_or_plan", planned)
     swaps.put(LogStore, "delete", lambda _self, _log, **_named: FilesRemoval(()))
 
 
