@@ -59,7 +59,7 @@ class Guard:
 
     def check(self, request: web.BaseRequest) -> None:
         """Raise RefusedRequest unless the request is allowed."""
-        has_token = self._has_token(request)
+        has_token = self.has_token(request)
         host = request.headers.get("Host", "")
         if not has_token and not is_name_here(host, self.options.host):
             raise RefusedRequest(
@@ -87,7 +87,8 @@ class Guard:
                 self._cookie(request), self._secret, httponly=True, samesite="Strict", secure=request.secure, path="/"
             )
 
-    def _has_token(self, request: web.BaseRequest) -> bool:
+    def has_token(self, request: web.BaseRequest) -> bool:
+        """Whether the request has the token, or the cookie for it."""
         if self.options.token is None:
             return False
         given = request.query.get("token")
@@ -292,6 +293,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 TERMINAL_FILES: Final = Path(textual_serve.__file__).resolve().parent / "static"
 _HEARTBEAT_SECONDS: Final = 15.0
+WRONG_TOKEN_SECONDS: Final = 0.1
+"""How late a wrong token is refused: brokers refuse one after connection.failed.authentication.delay.ms, 100 ms."""
 _SHUTDOWN_SECONDS: Final = 0.3
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -382,6 +385,8 @@ class WebServer:
             self._guard.remember(request, response)
             return response
         except RefusedRequest as refused:
+            if "token" in request.query and not self._guard.has_token(request):
+                await asyncio.sleep(WRONG_TOKEN_SECONDS)
             if is_page:
                 return message_page(refused.status, _sentence(refused.message), _sentence(refused.try_))
             return error_answer(refused.status, refused.code, refused.message, refused.try_)

@@ -145,6 +145,17 @@ async def test_with_a_token_nothing_is_given_without_it(web):
     assert list(directory.iterdir()) == []
 
 
+@pytest.mark.parametrize("host", [None, "evil.example"])
+async def test_wrong_token_is_refused_late_also_under_another_host_name(web, host):
+    server, now = web(token="s3cret"), asyncio.get_running_loop().time
+
+    async with aiohttp.ClientSession(headers={} if host is None else {"Host": host}) as session:
+        begun = now()
+        async with session.get(f"{server.url}/?token=S3cret") as answer:
+            assert answer.status == (401 if host is None else 421)
+        assert now() - begun >= server_module.WRONG_TOKEN_SECONDS
+
+
 async def test_the_token_comes_once_and_a_cookie_stands_for_it_afterwards(web, tab):
     server = web(token="s3cret")
 
