@@ -216,6 +216,16 @@ async def test_a_group_is_deleted_once_its_name_is_typed():
         assert app.picture.activity.lines[-1].message == "yak groups delete billing --yes"
 
 
+async def test_name_with_control_characters_is_confirmed_by_its_escaped_form():
+    answers = []
+
+    async with on_recorded(start="groups", size=(100, 40)) as (app, pilot):
+        app.push_screen(ConfirmDialog("Delete group a\nb", "", typed="a\nb"), answers.append)
+        await on_top(pilot, ConfirmDialog)
+        await press(pilot, *"a\\nb", "enter")
+        assert answers == [True]
+
+
 async def test_group_with_members_is_not_deleted():
     async with on_recorded(start="groups", size=(100, 40)) as (app, pilot):
         await press(pilot, "X")

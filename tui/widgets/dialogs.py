@@ -17,6 +17,7 @@ from textual.widgets import Button, Checkbox, Input, Label, OptionList, Select, 
 from textual.widgets.option_list import Option
 
 from yak.errors import YakError
+from yak.plain_text import one_line
 from yak.tui.widgets.frame import plain_title
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class ConfirmDialog(FieldsDialog[bool]):
 
     def __init__(self, title: str, text: str, *, command: str = "", typed: str = "", yes: str = "Yes") -> None:
         super().__init__()
-        self._title, self._text, self._command, self._typed, self._yes = title, text, command, typed, yes
+        self._title, self._text, self._command, self._yes = title, text, command, yes
+        self._typed = one_line(typed)  # as the title shows it: an input takes no control characters
         self.takes_text = bool(typed)
 
     def compose(self) -> ComposeResult:
