@@ -70,8 +70,7 @@ def test_client_refuses_a_broker_of_another_authority(tls_broker: BrokerHarness,
 
 
 def test_expired_certificate_stops_the_start(broker: BrokerHarness, tmp_path: Path) -> None:
-    certificates = Certificates(tmp_path / "certs")
-    certificates.renew(days_ago=10, days=1)
+    certificates = Certificates(tmp_path / "certs", days=1, days_ago=10)
     with pytest.raises(StartRefused) as refused:
         broker.start(**certificates.configs())
     assert refused.value.code == "tls-certificate-expired"

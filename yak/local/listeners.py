@@ -124,8 +124,9 @@ def make_certificates(known: "ClusterState") -> None:
     path = os.path.join(folder, BROKER_FILE)
     if os.path.exists(path):
         found = read_certificates(path)[0]
-        left_s = found.not_after.timestamp() - time.time()
-        if set(hosts) <= set(found.names) and left_s > _RENEWED_BEFORE_S:
+        now_s = time.time()
+        is_valid = found.not_before.timestamp() <= now_s < found.not_after.timestamp() - _RENEWED_BEFORE_S
+        if set(hosts) <= set(found.names) and is_valid:
             return
     create_certificates(folder, hosts, _CERTIFICATE_DAYS, [], force=True, now=datetime.now(UTC))
 

@@ -62,7 +62,7 @@ def create_certificates(
     An authority is never replaced, even with `force`: what clients trust stays. A cluster's certificate that is there
     for the same hosts stays too without `force` when clients are named, so that a client can be added.
 
-    Raises UsageError (`certs-exist`, `certs-name`, `certs-unreadable`), OSError.
+    Raises UsageError (`certs-exist`, `certs-name`, `certs-not-valid`, `certs-unreadable`), OSError.
     """
     for name in clients:
         _check_client(name)
@@ -88,6 +88,7 @@ def create_certificates(
     files: dict[str, bytes] = {}
     if exists(CA_FILE) or exists(CA_KEY_FILE):
         authority, key = _read_authority(directory)
+        _check_validity(directory, authority, now)
     else:
         authority, key = _make_authority(now)
         files = {CA_KEY_FILE: _key_pem(key), CA_FILE: authority.public_bytes(Encoding.PEM)}
@@ -157,6 +158,18 @@ def _check_same_hosts(directory: str, hosts: list[str]) -> None:
                 f"yak certs create {directory} --client NAME   adds a client, without --hosts",
                 "--force   replaces them, by the same CA",
             ),
+        )
+
+
+def _check_validity(directory: str, authority: x509.Certificate, now: datetime) -> None:
+    begin, end = authority.not_valid_before_utc, authority.not_valid_after_utc
+    if not begin <= now <= end:
+        ours, key = (quote(os.path.join(directory, file)) for file in (CA_FILE, CA_KEY_FILE))
+        raise UsageError(
+            "certs-not-valid",
+            f"the authority in {directory} is valid from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC, not now",
+            why="clients refuse certificates of an authority outside its dates; it may be of a time with a wrong clock",
+            try_=("date -u   shows the clock", f"rm {ours} {key}   lets this command make another authority"),
         )
 
 

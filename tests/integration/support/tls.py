@@ -17,14 +17,21 @@ PATIENCE_S = 20.0
 class Certificates:
     """An authority in a folder with broker.pem and alice.pem."""
 
-    def __init__(self, folder: Path, *, hosts: tuple[str, ...] = ("localhost", "127.0.0.1"), days: int = 90) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        hosts: tuple[str, ...] = ("localhost", "127.0.0.1"),
+        days: int = 90,
+        days_ago: int = 0,
+    ) -> None:
         self.folder = folder
-        create_certificates(str(folder), list(hosts), days, ["alice"], force=False, now=datetime.now(UTC))
-
-    def renew(self, *, hosts: tuple[str, ...] = ("localhost", "127.0.0.1"), days_ago: int = 0, days: int = 90) -> None:
-        """Replace broker.pem, by the same authority."""
         made = datetime.now(UTC) - timedelta(days=days_ago)
-        create_certificates(str(self.folder), list(hosts), days, [], force=True, now=made)
+        create_certificates(str(folder), list(hosts), days, ["alice"], force=False, now=made)
+
+    def renew(self, *, hosts: tuple[str, ...] = ("localhost", "127.0.0.1")) -> None:
+        """Replace broker.pem, by the same authority."""
+        create_certificates(str(self.folder), list(hosts), 90, [], force=True, now=datetime.now(UTC))
 
     def configs(self, **more: object) -> dict[str, object]:
         """Of a broker, for `BrokerHarness.start`."""

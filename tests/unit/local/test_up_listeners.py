@@ -1,5 +1,6 @@
 """`yak up --listen`, `--tls` and `--users-file`: which listeners each broker gets, and which are refused."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from yak.local import listeners, ports
 from yak.local.cluster_plan import UpSettings, plan
 from yak.local.state import ClusterState, ListenerOptions, RedisState, load, save
 from yak.local.status import status_of
-from yak.security.certificates import read_certificates
+from yak.security.certificates import create_certificates, read_certificates
 from yak.server.listening_sockets import bind
 
 LISTEN, ADVERTISE = ("EXTERNAL://0.0.0.0:19092",), ("EXTERNAL://broker.example:29092",)
@@ -174,6 +175,19 @@ def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_reused(t
     listeners.make_certificates(known)
     assert "renamed.example" in read_certificates(str(path))[0].names
     assert (tmp_path / "certs" / "ca.pem").read_bytes() == authority
+
+
+def test_certificate_of_a_time_when_the_clock_was_ahead_is_not_used(tmp_path: Path) -> None:
+    known = planned(tmp_path, tls=True)
+    listeners.make_certificates(known)
+    folder, tomorrow = tmp_path / "certs", datetime.now(UTC) + timedelta(days=1)
+    hosts = list(read_certificates(str(folder / "broker.pem"))[0].names)
+    (folder / "ca.pem").unlink()
+    (folder / "ca.key").unlink()
+    create_certificates(str(folder), hosts, 365, [], force=True, now=tomorrow)
+    with pytest.raises(UsageError) as refused:
+        listeners.make_certificates(known)
+    assert refused.value.code == "certs-not-valid"
 
 
 @given(st.integers(1, 65_535), st.integers(1, 12), st.integers(1, 65_535))

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import load_pem_x509_certificate
 
-from tests.unit.security.identities import HOSTS, NOW, Identities
+from tests.unit.security.identities import HOSTS, NOW, Identities, make
 from yak.errors import UsageError
 from yak.security.certificates import create_certificates, read_certificates
 
@@ -49,6 +49,20 @@ def test_create_with_force_replaces_the_certificate_and_keeps_the_authority(tmp_
     assert create(tmp_path, force=True) == [str(tmp_path / "broker.pem")]
     assert (tmp_path / "ca.pem").read_bytes() == ca
     assert (tmp_path / "broker.pem").read_bytes() != broker
+
+
+@pytest.mark.parametrize("made_in_days", [-3651, 1])
+def test_create_refuses_an_authority_that_is_not_valid_now(tmp_path: Path, made_in_days: int) -> None:
+    make(tmp_path, age_days=-made_in_days)
+    before = (tmp_path / "broker.pem").read_bytes()
+    with pytest.raises(UsageError) as refused:
+        create(tmp_path, force=True)
+    assert refused.value.code == "certs-not-valid"
+    assert (tmp_path / "broker.pem").read_bytes() == before
+    for file in ("ca.pem", "ca.key"):
+        (tmp_path / file).unlink()
+    create(tmp_path, force=True)
+    assert all(each.not_before < NOW < each.not_after for each in read_certificates(str(tmp_path / "ca.pem")))
 
 
 def test_create_adds_a_client_to_the_authority(tmp_path: Path) -> None:

@@ -2,18 +2,16 @@
 
 import contextlib
 import itertools
-import shutil
 import socket
 import ssl
 import struct
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import trio
 import trio.lowlevel
 
-from tests.unit.security.identities import NOW, Identities
+from tests.unit.security.identities import NOW, Identities, make
 from tests.unit.server.frames import frame
 from tests.unit.server.shell_rig import Running, ScriptedCore, ask, is_closed, receive, running
 from tests.unit.server.tls_rig import running_tls, secured, tls_client, trusting
@@ -78,20 +76,12 @@ async def test_client_with_a_certificate_of_another_authority_is_refused(known, 
 
 
 @pytest.mark.parametrize(("made_days_ago", "reason"), [(30, "certificate has expired"), (-30, "not yet valid")])
-async def test_client_with_a_certificate_outside_its_dates_is_refused(known, tmp_path, caplog, made_days_ago, reason):
-    outdated = of_the_same_authority(known, tmp_path / "certs", made_days_ago)
-    await refused(known.configs | CLIENT_AUTH, trusting(known, certificate=outdated.client))
-    assert reason in str([record.__dict__ for record in caplog.records])
-
-
-def of_the_same_authority(known: Identities, folder: Path, made_days_ago: int) -> Identities:
-    """A client with a certificate of ten days."""
-    folder.mkdir()
-    for name in ("ca.pem", "ca.key"):
-        shutil.copy2(known.folder / name, folder / name)
+async def test_client_with_a_certificate_outside_its_dates_is_refused(tmp_path, caplog, made_days_ago, reason):
+    own = make(tmp_path / "certs", age_days=40)
     made = NOW - timedelta(days=made_days_ago)
-    create_certificates(str(folder), [], 10, ["alice"], force=False, now=made)
-    return Identities(folder)
+    create_certificates(str(own.folder), [], 10, ["bob"], force=False, now=made)
+    await refused(own.configs | CLIENT_AUTH, trusting(own, certificate=str(own.folder / "bob.pem")))
+    assert reason in str([record.__dict__ for record in caplog.records])
 
 
 @pytest.mark.parametrize(
