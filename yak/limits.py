@@ -85,6 +85,9 @@ PEER_PROOF_MS_MAX: Final = 1_000
 """Time for a connection beyond the bounds to prove that it comes from a broker, which starts the proof on connect."""
 PEER_CONNECT_MS_MAX: Final = 2_000
 """Time to connect to another broker, which takes one round trip; after it the connect fails."""
+PEER_SILENT_MS_MAX: Final = 5_000
+"""Time without any packet from another broker's host while one is due; then the connection to it ends. Its kernel answers
+for a broker that is busy or paused, and TCP repeats a lost packet five times in it."""
 PEER_ANSWER_BYTES_MAX: Final = REQUEST_BYTES_MAX + 8 * MIB
 """A longer answer closes the connection to that broker: it fits a batch of the largest request, and the headers of the
 partitions of a full fetch session (37 bytes each)."""

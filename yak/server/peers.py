@@ -8,6 +8,7 @@ Responses are read in the receive buffer (`answer_buffer`).
 import contextlib
 import errno
 import socket
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +16,7 @@ import trio
 
 from yak.core.events import ClosePeer, ConnectPeer, PeerAnswered, PeerConnected, PeerEnd, PeerLost, SendPeer
 from yak.ids import PeerId
+from yak.limits import PEER_SILENT_MS_MAX
 from yak.server import log
 from yak.server.answer_buffer import AnswerBuffer, BadLengthError
 from yak.server.connection_selector import Weight
@@ -130,7 +132,9 @@ class PeerConnection(SendQueue):
 
     async def _open_socket(self) -> socket.socket:
         """Connect within the time limit. Raises NotConnectedError."""
-        return await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
+        sock = await connect_peer(self._host, self._port, self._shell.limits.peer_connect_ms_max / 1000)
+        _end_when_silent(sock)
+        return sock
 
     def serve_readable(self) -> bool:
         """Step the responses of one read in a turn; False if the connection has ended."""
@@ -230,6 +234,17 @@ class PeerConnection(SendQueue):
     def _forget_unsent(self) -> None:
         self.outgoing.clear()
         self.unsent_bytes = 0
+
+
+def _end_when_silent(sock: socket.socket) -> None:
+    """Let the kernel end the connection when no packet of the other host arrives for `PEER_SILENT_MS_MAX`.
+
+    After a break of the network TCP repeats a packet only when as much time again has passed. A new connection is faster.
+    """
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PEER_SILENT_MS_MAX // 2000)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, PEER_SILENT_MS_MAX)
 
 
 def _why(error: OSError) -> _Disconnection:

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import sys
 
 import pytest
 import trio
@@ -11,6 +12,7 @@ from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import connected, full, port_of, running
 from tests.unit.server.shell_rig import receive
 from yak.core.events import ClosePeer, ConnectPeer, PeerConnected, PeerLost, SendPeer
+from yak.limits import PEER_SILENT_MS_MAX
 from yak.server import peer_connect
 from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
@@ -132,6 +134,17 @@ async def test_a_connection_that_met_itself_counts_as_refused() -> None:
         sock.setblocking(False)
         with pytest.raises(ConnectionRefusedError):
             await _handshake(sock, sock.getsockname())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="these options are Linux's")
+async def test_kernel_ends_the_connection_to_a_peer_whose_host_is_silent() -> None:
+    async with connected() as (broker, _stream):
+        sock = broker.shell.peers._connections[1].sock
+        options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
+        silent_ms, idle_s, interval_s = (sock.getsockopt(socket.IPPROTO_TCP, option) for option in options)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert silent_ms == PEER_SILENT_MS_MAX
+        assert (idle_s + interval_s) * 1000 < PEER_SILENT_MS_MAX
 
 
 async def test_peer_connection_may_be_closed_while_it_connects() -> None:
