@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from yak.cluster.image import BrokerInfo
-from yak.config.listeners import PLAINTEXT_LISTENER, Listener
+from yak.config.listeners import PLAINTEXT_LISTENER, Listener, bracketed
 from yak.core import events
 from yak.core.context import Context
 from yak.errors import ErrorCode, ProtocolViolation
@@ -28,6 +28,8 @@ from yak.protocol.versions import SASL_AUTHENTICATE, SASL_HANDSHAKE
 CLIENT_ID: Final = "yak-peer"
 _HANDSHAKE_VERSION: Final = 1
 _AUTHENTICATE_VERSION: Final = 1
+UNREACHED_MS: Final = 10_000
+"""Longer than a dead broker stays unfenced with the default session; a broker that starts listens sooner."""
 
 
 class Address(Protocol):
@@ -78,12 +80,23 @@ class _Peer:
     node_id: NodeId
     broker_epoch: BrokerEpoch
     """The other broker's epoch in the image when the connection was opened."""
+    address: str
+    is_connected: bool = False
     is_held: bool = False
     """Connected, but this broker's own registration is missing: the proof cannot begin."""
     hello: bytes = b""
     exchange: Exchange | None = None
     answers: int = _ANSWERS
     """Answers of the proof that are outstanding."""
+
+
+@dataclass(slots=True)
+class _Unreached:
+    """An address to which every connect has failed since then."""
+
+    since_ms: int
+    last_ms: int
+    is_logged: bool = False
 
 
 class Peers:
@@ -113,14 +126,16 @@ class Peers:
         """None until this broker is registered."""
         self._failures: dict[NodeId, str] = {}
         """The last reason why the proof with a broker failed: each reason is logged once."""
+        self._unreached: dict[str, _Unreached] = {}
 
     def open(self, address: Address, owner: PeerOwner) -> PeerId:
         """Begin to connect to this broker; the owner receives the result as an event."""
         self._last_id += 1
-        self._peers[self._last_id] = _Peer(owner, address.node_id, address.broker_epoch)
         host, port = address.host, address.port
         if isinstance(address, BrokerInfo):
             host, port = address.endpoint_for(self._listener)
+        where = f"{bracketed(host)}:{port}"
+        self._peers[self._last_id] = _Peer(owner, address.node_id, address.broker_epoch, where)
         self._context.emit(events.ConnectPeer(self._last_id, host, port))
         return self._last_id
 
@@ -153,6 +168,8 @@ class Peers:
         peer = self._peers.get(event.peer_id)
         if peer is None:
             return
+        peer.is_connected = True
+        self._unreached.pop(peer.address, None)
         peer.owner.on_connected(event.peer_id)
         if self._peers.get(event.peer_id) is not peer:
             return
@@ -179,7 +196,21 @@ class Peers:
         """Notify the owner for the last time."""
         peer = self._peers.pop(event.peer_id, None)
         if peer is not None:
+            if not peer.is_connected:
+                self._note_failed_connect(peer, event.reason)
             peer.owner.on_lost(event.peer_id, event.how, event.reason)
+
+    def _note_failed_connect(self, peer: _Peer, reason: str) -> None:
+        """Log once that a broker cannot be reached: a wrong advertised address or a firewall has no other symptom here."""
+        now_ms = self._context.clock.now_ms
+        for address in [each for each, held in self._unreached.items() if now_ms - held.last_ms >= UNREACHED_MS]:
+            del self._unreached[address]
+        held = self._unreached.setdefault(peer.address, _Unreached(now_ms, now_ms))
+        held.last_ms = now_ms
+        if not held.is_logged and now_ms - held.since_ms >= UNREACHED_MS:
+            held.is_logged = True
+            fields = {"node_id": peer.node_id, "address": peer.address, "reason": reason}
+            self._context.notice("warning", "peer-connect-failed", **fields)
 
     # ------------------------------------------------------------------------------------------------- the proof
 
