@@ -81,6 +81,8 @@ class BrokerChannel:
         """Since when the next answer is awaited: the connect, the last answer, or the first request behind it."""
         self._refusals = 0
         self._pause_ms = RECONNECT_FIRST_MS
+        self.overdue = 0
+        """How many answers did not arrive in time; later ones that take less than a quarter of it count against them."""
 
     def send(self, frame: bytes) -> None:
         """Send one whole request, which has the next correlation id. Only while the connection is proven."""
@@ -169,6 +171,7 @@ class BrokerChannel:
         if due_ms > now_ms:
             self._context.timers.arm((self, "answer"), due_ms, self._check_answers)
         else:
+            self.overdue += 1
             self.give_up(self._events.unanswered, f"the leader sent no response for {self._answer_ms_max // 1000} s")
 
     # ---------------------------------------------------------------------------------------------------- events
@@ -185,7 +188,10 @@ class BrokerChannel:
 
     def on_answer(self, peer_id: PeerId, frame: memoryview) -> None:
         """Pass an answer to the user."""
-        self._awaited_since_ms = self._context.clock.now_ms
+        now_ms = self._context.clock.now_ms
+        if self.overdue and now_ms - self._awaited_since_ms < self._answer_ms_max // 4:
+            self.overdue -= 1
+        self._awaited_since_ms = now_ms
         awaited = self.in_flight.popleft() if self.in_flight else None
         if len(frame) < _CORRELATION_ID.size or _CORRELATION_ID.unpack_from(frame)[0] != awaited:
             self.give_up(self._events.broken, "the response does not match the request")

@@ -43,6 +43,9 @@ IN_FLIGHT_MAX = 2
 ROLL_WORK = 100
 """A roll is as much work as so many partitions without one: it creates five files, of up to a millisecond each."""
 RETRY_FIRST_MS = 5
+HALVINGS_MAX = 5
+"""A fetch requests half as much after each one that was overdue, since a slow link may need longer for it. With the default
+limits, a link of 50 kbit/s then replicates."""
 EPOCH_MAX = 2**31 - 1
 CLIENT_ID_PREFIX = "yak-replica:"
 """Prefix of the node id in the client id, for readers of a trace: it proves nothing."""
@@ -205,6 +208,7 @@ class ReplicaFetcher:
     def _send(self) -> None:
         config, channel = self._context.config, self._channel
         correlation_id = channel.next_correlation_id
+        less = min(channel.overdue, HALVINGS_MAX)
         topics: dict[bytes, list[WantedPartition]] = {}
         for key in _take_first(self._to_name, self._partitions_a_fetch):
             partition = self.partitions[key]
@@ -212,7 +216,7 @@ class ReplicaFetcher:
             if log is None:
                 continue
             self._named[key] = (partition.leader_epoch, correlation_id, log.log_end_offset)
-            topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes))
+            topics.setdefault(key[0], []).append(_wanted(partition, log, config.replica_fetch_max_bytes >> less))
         forgotten: dict[bytes, list[int]] = {}
         for key in _take_first(self._to_forget, self._partitions_a_fetch):
             self._named.pop(key, None)
@@ -225,7 +229,7 @@ class ReplicaFetcher:
             replica_epoch=self._lifecycle.broker_epoch,
             max_wait_ms=config.replica_fetch_wait_max_ms,
             min_bytes=config.replica_fetch_min_bytes,
-            max_bytes=config.replica_fetch_response_max_bytes,
+            max_bytes=config.replica_fetch_response_max_bytes >> less,
             session_id=self._session_id,
             session_epoch=self._session_epoch,
             topics=list(topics.items()),

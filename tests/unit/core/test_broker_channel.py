@@ -174,6 +174,23 @@ def test_broker_channel_overdue_answer_ends_the_connection(bench):
     assert bench.peers.closed == [1, 2], "the proof was not answered"
 
 
+def test_broker_channel_counts_overdue_answers_until_as_many_come_early(bench):
+    for overdue in (1, 2):
+        bench.due = [b"a"]
+        bench.connect()
+        assert len(bench.channel.in_flight) == 1
+        bench.pass_time(ANSWER_MS_MAX)
+        assert bench.channel.overdue == overdue
+        bench.pass_time(RECONNECT_LONGEST_MS)
+    bench.due = [b"a", b"a"]
+    bench.connect()
+    bench.due = [b"a"]
+    for correlation_id, ms, overdue in [(3, ANSWER_MS_MAX // 4, 2), (4, ANSWER_MS_MAX // 4 - 1, 1), (5, 0, 0)]:
+        bench.pass_time(ms)
+        bench.answer(correlation_id)
+        assert bench.channel.overdue == overdue
+
+
 @pytest.mark.parametrize(
     ("how", "is_suspected"), [("reset", True), ("closed", True), ("refused", False), ("unreachable", False)]
 )

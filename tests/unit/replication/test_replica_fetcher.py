@@ -223,3 +223,30 @@ def test_fetch_that_a_leader_leaves_unanswered_ends_after_replica_socket_timeout
     assert "replica-fetch-unanswered" not in rig.events(follower)
     rig.run_for(700)
     assert ("replica-fetch-unanswered" in rig.events(follower)) is is_unanswered
+
+
+def test_fetch_after_an_overdue_one_requests_half_as_much_until_answers_are_fast_again(monkeypatch):
+    """A link that needs longer than replica.socket.timeout.ms for a full answer would never bring one."""
+    rig = ClusterRig(size=2, settings={"replica.socket.timeout.ms": "4000"})
+    rig.create_topic("one", partitions=1, replication_factor=2)
+    rig.run_until(lambda: rig.is_in_sync("one", 0))
+    follower = rig.nodes[rig.followers("one")[0] - 1]
+    asked = list[tuple[int, int]]()
+    request = replica_fetcher.replica_fetch_request
+
+    def requested(*args, max_bytes, topics, **more):
+        asked.extend((max_bytes, partitions[0].max_bytes) for _topic, partitions in topics)
+        return request(*args, max_bytes=max_bytes, topics=topics, **more)
+
+    monkeypatch.setattr(replica_fetcher, "replica_fetch_request", requested)
+    rig.nodes[rig.leader("one") - 1].pause()
+    rig.run_until(lambda: "replica-fetch-unanswered" in rig.events(follower.node_id))
+    rig.nodes[rig.leader("one") - 1].resume()
+    rig.run_until(lambda: bool(asked))
+    config = follower.broker.context.config
+    whole = (config.replica_fetch_response_max_bytes, config.replica_fetch_max_bytes)
+    assert asked == [(whole[0] // 2, whole[1] // 2)]
+    rig.run_for(2_000)
+    rig.produce("one", [b"more"])
+    rig.run_until(lambda: len(asked) > 1)
+    assert asked[-1] == whole
