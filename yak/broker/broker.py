@@ -41,6 +41,7 @@ from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.group_coordinator import GroupCoordinator
 from yak.coordination.producer_ids import ProducerIds
 from yak.coordination.transaction_coordinator import TransactionCoordinator
+from yak.coordination.verification import Verification
 from yak.core import events
 from yak.core.context import Clock, Context
 from yak.core.jobs import Jobs
@@ -92,7 +93,6 @@ from yak.replication.replica_bound import ReplicaBound
 from yak.replication.replica_fetchers import ReplicaFetchers
 from yak.replication.truncation import Truncations
 from yak.transactions.marker_sender import MarkerSender
-from yak.transactions.verification import Verification
 
 if TYPE_CHECKING:
     from yak.broker.delegation_tokens import DelegationTokens

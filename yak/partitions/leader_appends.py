@@ -74,7 +74,7 @@ EARLY_PRODUCERS_MAX: Final = 100
 PRODUCE_ADDS_PARTITIONS: Final = 12
 """The first version of Produce whose client leaves AddPartitionsToTxn to the leader (protocol 2)."""
 Verify: TypeAlias = Callable[[TopicPartition, str, tuple[ProducerId, int], int, Callable[[ErrorCode], None]], None]
-"""Verifies with the transaction coordinator (`yak.transactions.verification.Verification.verify`)."""
+"""Verifies with the transaction coordinator (`yak.coordination.verification.Verification.verify`)."""
 
 _SEQUENCE_ERRORS = (
     ErrorCode.out_of_order_sequence_number,

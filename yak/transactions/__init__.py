@@ -2,6 +2,5 @@
 
 `yak.coordination.transaction_coordinator` decides with `transaction.Transaction`, appends the result to its partition
 of `__transaction_state`, and has `marker_sender.MarkerSender` write the markers to the leaders of the transaction's
-partitions. `verification.Verification` is for those leaders: it verifies with the coordinator that a partition is part
-of a transaction.
+partitions.
 """

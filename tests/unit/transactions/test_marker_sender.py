@@ -10,6 +10,7 @@ import pytest
 from tests.unit.contexts import StubContext
 from yak.cluster.image import Image
 from yak.cluster.records import BrokerState
+from yak.coordination.verification import Verification
 from yak.core.timers import Timers
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
@@ -20,7 +21,6 @@ from yak.protocol.request_header import read_request_header
 from yak.transactions.marker_sender import RETRY_MS, MarkerSender, PendingMarkers
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
-from yak.transactions.verification import Verification
 
 ME, OTHER = 1, 7
 MARKER = TxnMarker(40, 3, 9, True, 2)

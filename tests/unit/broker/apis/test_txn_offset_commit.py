@@ -14,11 +14,11 @@ from tests.unit.broker.requests import delete_topic
 from tests.unit.broker.test_consumer_groups import heartbeat, owned, partitions
 from tests.unit.broker.test_stale_coordinators import make_rig
 from yak.coordination.loader import CoordinatorLoader
+from yak.coordination.verification import Verification
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.sim.rig import Pending
-from yak.transactions.verification import Verification
 
 NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit

@@ -8,9 +8,11 @@ coordinator adds the partition, and the client sends no AddPartitionsToTxn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from collections.abc import Iterable
+from typing import Any, Final
 
+from yak.coordination.runtime import Then
+from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.core.broker_channel import ChannelEvents
 from yak.core.broker_requests import BrokerRequests
 from yak.core.context import Context
@@ -23,7 +25,6 @@ from yak.partitions.leader_appends import PRODUCE_ADDS_PARTITIONS
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import PROTOCOL_2, ProducerIdAndEpoch
 
-Then = Callable[[ErrorCode], None]
 _PRODUCE_KNOWS_ABORTABLE: Final = 11
 _ADD_PARTITIONS_TO_TXN: Final = (24, 5)
 _EVENTS: Final = ChannelEvents(
@@ -38,29 +39,10 @@ _RETRIABLE: Final = (
 )
 
 
-class PartitionsOfTransactions(Protocol):
-    """The transaction coordinator of this broker."""
-
-    def verify(
-        self, transactional_id: str, producer: ProducerIdAndEpoch, partition: TopicPartition, then: Then
-    ) -> None:
-        """Call `then` with NONE if the producer's open transaction has the partition."""
-
-    def add_partitions(
-        self,
-        transactional_id: str,
-        producer: ProducerIdAndEpoch,
-        partitions: frozenset[TopicPartition],
-        client_version: int,
-        then: Then,
-    ) -> None:
-        """Add partitions to the producer's transaction, and call `then`."""
-
-
 class Verification:
     """The questions of this broker's leaders to the transaction coordinators."""
 
-    def __init__(self, context: Context, peers: Peers, node_id: NodeId, here: PartitionsOfTransactions) -> None:
+    def __init__(self, context: Context, peers: Peers, node_id: NodeId, here: TransactionCoordinator) -> None:
         self._context, self._peers, self._node_id, self._here = context, peers, node_id, here
         self._coordinators: dict[NodeId, BrokerRequests] = {}
 
