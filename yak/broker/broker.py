@@ -77,6 +77,7 @@ from yak.partitions.transaction_markers import TransactionMarkers
 from yak.ports.disk import Part
 from yak.ports.metadata_store import MetadataStore, TailedRecord
 from yak.protocol.codec import decode_request, encode_response
+from yak.protocol.pace import at_once
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.protocol.repeated_produce import RepeatedProduce
 from yak.protocol.request_header import RequestHeader, read_request_header
@@ -763,7 +764,7 @@ class Broker:
             return outcome
         assert type(outcome) is Now
         fields = self.answered_fields(call, outcome.fields)
-        self.counters.note_errors(call.api_key, fields)
+        at_once(self.counters.note_errors(call.api_key, fields))
         return [*encode_response(call.api_key, call.version, call.correlation_id, fields)]
 
     def answered_fields(self, call: Call, fields: Fields) -> Fields:

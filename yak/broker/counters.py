@@ -13,10 +13,11 @@ change nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, Final
 
 from yak.cluster.election_counts import ElectionCounts
+from yak.limits import SLICE_ELEMENTS
 from yak.replication.partition import Partition
 from yak.replication.traffic import Traffic
 
@@ -75,12 +76,17 @@ class Counters:
         key = (api_key, int(error_code))
         self.errors[key] = self.errors.get(key, 0) + 1
 
-    def note_errors(self, api_key: int, fields: Mapping[str, Any]) -> None:
-        """Count the error codes of an answer: its own and, recursively, those of the items in its lists."""
-        code = fields.get("error_code")
-        if code:
-            self.failed(api_key, code)
-        for value in fields.values():
-            if type(value) is list and value and type(value[0]) is dict:
-                for part in value:
-                    self.note_errors(api_key, part)
+    def note_errors(self, api_key: int, fields: Mapping[str, Any]) -> Generator[None, None, None]:
+        """Count the error codes of an answer, its own and those of the items in its lists, in slices."""
+        left, passed = [fields], 0
+        while left:
+            part = left.pop()
+            code = part.get("error_code")
+            if code:
+                self.failed(api_key, code)
+            for value in part.values():
+                if type(value) is list and value and type(value[0]) is dict:
+                    left += value
+            passed += 1
+            if passed % (4 * SLICE_ELEMENTS) == 0:  # these are cheap
+                yield

@@ -10,12 +10,11 @@ runs the first slice at once, and the others and the encoding as those of a larg
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import AS_LONG_AS_IT_TAKES_MS
-from yak.limits import REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
+from yak.limits import REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 from yak.protocol.pace import at_once
 
@@ -163,22 +162,7 @@ class LargeRequests:
         if type(outcome) is Now:
             yield
             fields = self._broker.answered_fields(call, outcome.fields)
-            yield from self._count_errors(call.api_key, fields)
+            yield from self._counters.note_errors(call.api_key, fields)
             parts = yield from encode_in_slices(call.api_key, call.version, call.correlation_id, fields)
             return [*parts]
         return outcome
-
-    def _count_errors(self, api_key: int, fields: Mapping[str, Any]) -> Generator[None, None, None]:
-        """`Counters.note_errors` with pauses."""
-        left, passed = [fields], 0
-        while left:
-            part = left.pop()
-            code = part.get("error_code")
-            if code:
-                self._counters.failed(api_key, code)
-            for value in part.values():
-                if type(value) is list and value and type(value[0]) is dict:
-                    left += value
-            passed += 1
-            if passed % (4 * SLICE_ELEMENTS) == 0:  # these are cheap
-                yield
