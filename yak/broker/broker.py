@@ -349,7 +349,7 @@ class Broker:
         self.failure_watch.stop()
         self.group_coordinator.runtime.stop()
         self.transaction_coordinator.stop()
-        self.verification.stop()
+        self.verification.requests.close()
 
     def stop_following(self) -> None:
         """This broker has left the cluster: fetch nothing, and let another node lead the quorum."""
@@ -402,8 +402,8 @@ class Broker:
         if delta.brokers_changed:
             self.replica_fetchers.brokers_changed(delta.brokers_changed)
             self.isr_changes.brokers_changed()
-            self.marker_sender.brokers_changed(delta.brokers_changed)
-            self.verification.brokers_changed(delta.brokers_changed)
+            for sender in (self.marker_sender, self.verification, self.controller_requests):
+                sender.requests.brokers_changed(delta.brokers_changed)
         self.recently_fenced.image_changed()
         self.failure_watch.image_changed(delta)
         self.suspected_brokers.wake()

@@ -13,7 +13,7 @@ from yak.broker.call import Call, Now, Outcome, forwarded_fields
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.purgatory import Purgatory
 from yak.core.broker_channel import ChannelEvents
-from yak.core.broker_requests import BrokerRequests
+from yak.core.broker_requests import InterBrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
@@ -23,11 +23,11 @@ _EVENTS: Final = ChannelEvents("controller-connection-lost", "controller-unrespo
 
 
 class ControllerRequests:
-    """The requests that this broker forwards, by the controller that it sends them to."""
+    """The requests that this broker forwards."""
 
     def __init__(self, context: Context, peers: Peers, node_id: NodeId, purgatory: Purgatory) -> None:
-        self._context, self._peers, self._node_id, self._purgatory = context, peers, node_id, purgatory
-        self._controllers: dict[NodeId, BrokerRequests] = {}
+        self._context, self._node_id, self._purgatory = context, node_id, purgatory
+        self.requests = InterBrokerRequests(context, peers, _EVENTS)
 
     def forward(self, call: Call, version: int, failed: Callable[[ErrorCode], Now], **added: object) -> Outcome:
         """Let the controller answer a request in this version, with `added` fields that the client's version lacks.
@@ -39,11 +39,7 @@ class ControllerRequests:
         is_elsewhere = controller_id != self._node_id and controller_id in self._context.image.brokers
         if call.connection.proven is not None or not is_elsewhere:
             return failed(ErrorCode.not_controller)
-        # without requests under way (they have a length) it has closed its connection
-        requests = self._controllers.get(controller_id) or BrokerRequests(
-            self._context, self._peers, controller_id, _EVENTS
-        )
-        self._controllers[controller_id] = requests
+        requests = self.requests.to(controller_id)
         waiting = DelayedAnswer(self._purgatory, call, call.timeout_ms, lambda: failed(ErrorCode.request_timed_out))
 
         def answered(response: Any | None) -> None:

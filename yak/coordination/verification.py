@@ -8,13 +8,12 @@ coordinator adds the partition, and the client sends no AddPartitionsToTxn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 from yak.coordination.runtime import Then
 from yak.coordination.transaction_coordinator import TransactionCoordinator
 from yak.core.broker_channel import ChannelEvents
-from yak.core.broker_requests import BrokerRequests
+from yak.core.broker_requests import InterBrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.core.placement import partition_of
@@ -43,8 +42,8 @@ class Verification:
     """The questions of this broker's leaders to the transaction coordinators."""
 
     def __init__(self, context: Context, peers: Peers, node_id: NodeId, here: TransactionCoordinator) -> None:
-        self._context, self._peers, self._node_id, self._here = context, peers, node_id, here
-        self._coordinators: dict[NodeId, BrokerRequests] = {}
+        self._context, self._node_id, self._here = context, node_id, here
+        self.requests = InterBrokerRequests(context, peers, _EVENTS)
 
     def verify(
         self,
@@ -84,28 +83,13 @@ class Verification:
                 "verify_only": not adds,
                 "topics": [{"name": topic_partition.topic, "partitions": [topic_partition.partition]}],
             }
-            self._send(leader_id, transaction, answered)
+            self.requests.to(leader_id).send(
+                _ADD_PARTITIONS_TO_TXN,
+                {"transactions": [transaction]},
+                lambda response: answered(_code_in(response)),
+            )
         else:
             answered(ErrorCode.coordinator_not_available)
-
-    def brokers_changed(self, changed: Iterable[NodeId]) -> None:
-        """Fail the questions to brokers that are gone or fenced, and reconnect to those with a new registration."""
-        for node_id in changed:
-            if node_id in self._coordinators:
-                self._coordinators[node_id].broker_changed()
-
-    def stop(self) -> None:
-        """Send no more requests."""
-        for requests in self._coordinators.values():
-            requests.channel.close()
-
-    def _send(self, leader_id: NodeId, transaction: dict[str, object], then: Then) -> None:
-        requests = self._coordinators.get(leader_id)
-        if requests is None:
-            requests = self._coordinators[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
-        requests.send(
-            _ADD_PARTITIONS_TO_TXN, {"transactions": [transaction]}, lambda response: then(_code_in(response))
-        )
 
 
 def _code_in(response: Any) -> ErrorCode:

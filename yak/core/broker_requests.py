@@ -1,9 +1,9 @@
-"""Requests to one other broker over one channel, each with a callback for its answer."""
+"""Requests to other brokers over one channel to each, with a callback for each answer (Kafka's InterBrokerSendThread)."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from yak.cluster.records import BrokerState
@@ -96,3 +96,29 @@ class BrokerRequests:
         self._queued.clear()
         for then in failed:
             then(None)
+
+
+class InterBrokerRequests:
+    """The requests of one part of this broker to other brokers, by node."""
+
+    def __init__(self, context: Context, peers: Peers, events: ChannelEvents) -> None:
+        self._context, self._peers, self._events = context, peers, events
+        self._brokers: dict[NodeId, BrokerRequests] = {}
+
+    def to(self, node_id: NodeId) -> BrokerRequests:
+        """The requests to one broker."""
+        requests = self._brokers.get(node_id)
+        if requests is None:
+            requests = self._brokers[node_id] = BrokerRequests(self._context, self._peers, node_id, self._events)
+        return requests
+
+    def brokers_changed(self, changed: Iterable[NodeId]) -> None:
+        """Reconnect to brokers with a new registration; fail the requests to those that are gone or fenced."""
+        for node_id in changed:
+            if node_id in self._brokers:
+                self._brokers[node_id].broker_changed()
+
+    def close(self) -> None:
+        """Fail all requests, and close the connections."""
+        for requests in self._brokers.values():
+            requests.channel.close()

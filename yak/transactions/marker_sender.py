@@ -7,13 +7,13 @@ written twice does no harm, since the second one finds no open transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from yak.core.broker_channel import ChannelEvents
-from yak.core.broker_requests import BrokerRequests
+from yak.core.broker_requests import InterBrokerRequests
 from yak.core.context import Context
 from yak.core.peers import Peers
 from yak.errors import ErrorCode
@@ -47,8 +47,8 @@ class MarkerSender:
     """The markers under way, by leader."""
 
     def __init__(self, context: Context, peers: Peers, node_id: NodeId, markers: TransactionMarkers) -> None:
-        self._context, self._peers, self._node_id, self._markers = context, peers, node_id, markers
-        self._leaders: dict[NodeId, BrokerRequests] = {}
+        self._context, self._node_id, self._markers = context, node_id, markers
+        self.requests = InterBrokerRequests(context, peers, _EVENTS)
         self._queued: dict[NodeId, list[tuple[PendingMarkers, TopicPartition]]] = {}
         self._failed: list[tuple[PendingMarkers, TopicPartition]] = []
         """Markers to send again after `RETRY_MS`."""
@@ -66,14 +66,7 @@ class MarkerSender:
         """Send no more."""
         for timer in (self, (self, "rest")):
             self._context.timers.disarm(timer)
-        for leader in self._leaders.values():
-            leader.channel.close()
-
-    def brokers_changed(self, changed: Iterable[NodeId]) -> None:
-        """Retry what waits for a broker that is gone, is fenced, or has registered again."""
-        for node_id in changed:
-            if node_id in self._leaders:
-                self._leaders[node_id].broker_changed()
+        self.requests.close()
 
     def _route(self, markers: Sequence[tuple[PendingMarkers, TopicPartition]]) -> None:
         touched: dict[NodeId, None] = {}
@@ -108,9 +101,7 @@ class MarkerSender:
 
     def _send_queued(self, leader_id: NodeId) -> None:
         queued = self._queued.get(leader_id)
-        leader = self._leaders.get(leader_id)
-        if leader is None:
-            leader = self._leaders[leader_id] = BrokerRequests(self._context, self._peers, leader_id, _EVENTS)
+        leader = self.requests.to(leader_id)
         while queued and len(leader) < _REQUESTS_IN_FLIGHT_MAX and not self._context.is_stopping:
             markers = queued[:_PARTITIONS_A_REQUEST_MAX]
             del queued[:_PARTITIONS_A_REQUEST_MAX]

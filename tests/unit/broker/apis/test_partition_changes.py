@@ -162,7 +162,7 @@ def test_election_is_repeated_by_the_client_when_the_controller_dies():
     rig.nodes[controller - 1].kill()
     rig.run_until(lambda: pending.is_done)
     assert pending.answer.error_code == ErrorCode.not_controller
-    channel = rig.nodes[asked - 1].broker.controller_requests._controllers[controller].channel
+    channel = rig.nodes[asked - 1].broker.controller_requests.requests.to(controller).channel
     assert not channel.is_proven
     assert (channel, "connect") not in rig.nodes[asked - 1].broker.timers, "it does not connect again by itself"
 
@@ -179,6 +179,20 @@ def test_controller_that_hangs_ends_a_forwarded_election_with_request_timed_out(
         ErrorCode.request_timed_out,
         {("orders", 0): ErrorCode.request_timed_out},
     )
+
+
+def test_forwarded_election_is_repeated_by_the_client_once_the_controller_that_hangs_is_fenced():
+    rig = ClusterRig(hands_back=False)
+    controller = rig.alive().broker.image.controller_id
+    asked = rig.nodes[controller % len(rig.nodes)]
+    rig.nodes[controller - 1].pause()
+    rig.run_for(4_000)  # its session ends after 6 s; the client waits for less
+    timeout = dt.timedelta(minutes=2)
+    pending = rig.begin(asked.node_id, 43, 2, topic_partitions=None, timeout=timeout, election_type=PREFERRED)
+    rig.run_until(lambda: asked.broker.image.controller_id != controller)
+    rig.run_for(10)
+    assert pending.is_done
+    assert pending.answer.error_code == ErrorCode.not_controller
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
