@@ -756,7 +756,7 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
     if not active or _members(partition, brokers, BrokerState.STOPPING):
         return NO_LEADER
-    last_in = dict(_named(partition))
+    last_in = dict((*partition.isr_members, *partition.elr_members))
     newest = max(last_in.values(), default=0)
     pool = active
     if not allow_any and len(partition.replicas) > 1:
@@ -841,7 +841,7 @@ def _members(partition: PartitionInfo, brokers: Brokers, state: BrokerState = Br
     """The members of the ISR under their current broker epoch that are in this state."""
     return [
         node_id
-        for node_id, epoch in zip(partition.isr, partition.isr_epochs, strict=True)
+        for node_id, epoch in partition.isr_members
         if (broker := brokers.get(node_id)) is not None and broker.broker_epoch == epoch and broker.state is state
     ]
 
@@ -852,17 +852,11 @@ def _former_members(partition: PartitionInfo, brokers: Brokers) -> list[NodeId]:
         return []
     return [
         node_id
-        for node_id, epoch in _named(partition)
+        for node_id, epoch in (*partition.isr_members, *partition.elr_members)
         if (broker := brokers.get(node_id)) is not None
         and broker.state is BrokerState.ACTIVE
         and epoch >= broker.lossy_epoch
     ]
-
-
-def _named(partition: PartitionInfo) -> Iterator[tuple[NodeId, BrokerEpoch]]:
-    """The members of the ISR and the ELR, alive or not, with their broker epochs."""
-    yield from zip(partition.isr, partition.isr_epochs, strict=True)
-    yield from zip(partition.elr, partition.elr_epochs, strict=True)
 
 
 def _first(partition: PartitionInfo, candidates: list[NodeId], brokers: Brokers) -> NodeId:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.changes import BeginChange
 from yak.cluster.outputs import OnChanged
-from yak.cluster.payload import format_isr
+from yak.cluster.payload import IsrMember, format_isr
 from yak.cluster.records import BrokerState
 from yak.core.context import Context
 from yak.errors import PeerError
@@ -49,8 +49,6 @@ UNKNOWN_OFFSET = -1
 _CHECKS_PER_LAG = 2
 _WATCHED_MAX = 200
 """Watched partitions that one step checks: about 1 ms."""
-Member: TypeAlias = tuple[NodeId, BrokerEpoch]
-"""A broker and its epoch."""
 EpochOf: TypeAlias = Callable[[NodeId], BrokerEpoch]
 """The epoch under which a broker is ACTIVE; -1 for one that is not."""
 
@@ -134,7 +132,7 @@ class Replica:
 class IsrProposal:
     """A change of one partition's ISR sent to the store: compare-and-set by `partition_epoch`, with a `nonce`."""
 
-    members: tuple[Member, ...]
+    members: tuple[IsrMember, ...]
     partition_epoch: PartitionEpoch
     min_isr: int
     nonce: str
@@ -145,7 +143,7 @@ class IsrProposal:
 
 def wanted_isr(
     partition: Partition, epoch_of: EpochOf, own_epoch: BrokerEpoch, now_ms: int, lag_max_ms: int
-) -> tuple[Member, ...] | None:
+) -> tuple[IsrMember, ...] | None:
     """The ISR that this leader would propose, in the order of the replicas; None when it is the committed one.
 
     Also None when nothing may be proposed: it is not the leader, a change is under way, or the ISR has another epoch of
@@ -159,10 +157,10 @@ def wanted_isr(
         return None
     end = log.log_end_offset
     joins_at = max(partition.high_watermark, partition.epoch_start_offset)
-    wanted: list[Member] = []
+    wanted: list[IsrMember] = []
     for node_id in partition.replicas:
         if node_id == partition.node_id:
-            wanted.append((node_id, own_epoch))
+            wanted.append(IsrMember(node_id, own_epoch))
             continue
         epoch, replica = epoch_of(node_id), partition.replica_states[node_id]
         if epoch < 0:
@@ -173,7 +171,7 @@ def wanted_isr(
             continue
         # Joining followers need it too: otherwise one that stopped fetching would leave and rejoin for ever.
         if replica.is_caught_up(end, now_ms, lag_max_ms):
-            wanted.append((node_id, epoch))
+            wanted.append(IsrMember(node_id, epoch))
     return None if dict(wanted) == committed else tuple(wanted)
 
 
@@ -194,8 +192,7 @@ def left_by_themselves(partition: Partition, isr: tuple[NodeId, ...], partition_
 def may_join(partition: Partition, node_id: NodeId) -> bool:
     """Whether a follower outside the ISR has caught up enough to join it; cheap enough for each of its fetches."""
     replica = partition.replica_states[node_id]
-    isr = partition.isr
-    if node_id in isr and replica.broker_epoch == partition.isr_epochs[isr.index(node_id)]:
+    if (node_id, replica.broker_epoch) in partition.isr_members:
         return False
     return replica.log_end_offset >= max(partition.high_watermark, partition.epoch_start_offset)
 
@@ -328,7 +325,7 @@ class IsrChanges:
                 proposals.append((partition, self._propose(partition, members, own_epoch)))
         self._send(proposals)
 
-    def _propose(self, partition: Partition, members: tuple[Member, ...], own_epoch: BrokerEpoch) -> IsrProposal:
+    def _propose(self, partition: Partition, members: tuple[IsrMember, ...], own_epoch: BrokerEpoch) -> IsrProposal:
         self._nonce += 1
         nonce = f"{partition.node_id}.{own_epoch}.{self._nonce}"
         proposal = IsrProposal(members, partition.partition_epoch, partition.effective_min_isr, nonce)

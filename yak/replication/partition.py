@@ -17,11 +17,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from yak.cluster.payload import IsrMember
 from yak.errors import ErrorCode, PeerError, ProtocolViolation
 from yak.ids import BrokerEpoch, LeaderEpoch, NodeId, Offset, PartitionEpoch, TopicPartition
 from yak.protocol.record_batch import HEADER_BYTES, Buffer, read_header
 from yak.protocol.replica_fetch import FetchedPartition
-from yak.replication.isr import IsrProposal, Member, Replica, left_by_themselves
+from yak.replication.isr import IsrProposal, Replica, left_by_themselves
 from yak.replication.log_append_info import WAITING_PRODUCES_MIN
 from yak.replication.traffic import Traffic
 from yak.storage.log import Log
@@ -50,7 +51,8 @@ class Partition:
     leader_epoch: LeaderEpoch = -1
     partition_epoch: PartitionEpoch = -1
     isr: tuple[NodeId, ...] = ()
-    isr_epochs: tuple[BrokerEpoch, ...] = ()
+    isr_members: tuple[IsrMember, ...] = ()
+    """The committed ISR, each member with its broker epoch."""
     elr: tuple[NodeId, ...] = ()
     """The eligible leader replicas (KIP-966): while there are any, the high watermark does not advance."""
     replicas: tuple[NodeId, ...] = ()
@@ -118,7 +120,7 @@ class Partition:
         left = left_by_themselves(self, info.isr, info.partition_epoch)
         self.node_id, self.leader_id, self.is_leader = node_id, info.leader, is_leader
         self.leader_epoch, self.partition_epoch = info.leader_epoch, info.partition_epoch
-        self.replicas, self.isr, self.isr_epochs, self.elr = info.replicas, info.isr, info.isr_epochs, info.elr
+        self.replicas, self.isr, self.isr_members, self.elr = info.replicas, info.isr, info.isr_members, info.elr
         if changed:
             if is_leader:
                 self.leads_since_ms = now_ms
@@ -179,11 +181,6 @@ class Partition:
             raise PeerError(ErrorCode.fenced_leader_epoch if is_old else ErrorCode.unknown_leader_epoch)
 
     # -------------------------------------------------------------------------------------------- the in-sync set
-
-    @property
-    def isr_members(self) -> tuple[Member, ...]:
-        """The committed ISR, each member with its broker epoch."""
-        return tuple(zip(self.isr, self.isr_epochs, strict=True))
 
     @property
     def effective_min_isr(self) -> int:

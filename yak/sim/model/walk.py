@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from yak.cluster.image import PartitionInfo
+from yak.cluster.payload import IsrMember
 from yak.ids import TopicPartition
 from yak.replication.isr import IsrProposal, may_join
 from yak.replication.partition import Partition
@@ -128,7 +129,8 @@ class Shadow:
                 assert pending is not None
                 if name == "expand" and not may_join(partition, int(str(step[2]))):
                     raise Disagreement(f"{step}: the partition adds no follower to its ISR")
-                partition.propose(IsrProposal(pending.members, pending.base, self._rules.min_isr, str(pending)))
+                members = tuple(map(IsrMember._make, pending.members))
+                partition.propose(IsrProposal(members, pending.base, self._rules.min_isr, str(pending)))
             case "settle":
                 assert partition.pending_isr is not None
                 partition.settle(partition.pending_isr)

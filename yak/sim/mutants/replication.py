@@ -13,6 +13,7 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle
 from yak.cluster.failure_detector import FailureDetector
 from yak.cluster.image import Image, PartitionInfo
 from yak.cluster.pause_detection import PauseDetector
+from yak.cluster.payload import IsrMember
 from yak.cluster.snapshot import write_snapshot
 from yak.core import jobs
 from yak.core.events import StoreLost
@@ -242,9 +243,8 @@ def _forget_with_the_answer(real: Any, self: Broker, event: Any, now_ms: int) ->
     return real(self, event, now_ms)
 
 
-def _believe(partition: Partition, members: tuple[tuple[int, int], ...]) -> None:
-    partition.isr = tuple(node_id for node_id, _epoch in members)
-    partition.isr_epochs = tuple(epoch for _node_id, epoch in members)
+def _believe(partition: Partition, members: tuple[IsrMember, ...]) -> None:
+    partition.isr, partition.isr_members = tuple(member.node_id for member in members), members
     if len(members) >= partition.effective_min_isr:
         partition.elr = ()
     partition.count_quorum()
