@@ -816,13 +816,13 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
         if offset >= end:
             return answer
         size = min(item.max_bytes, max(room, 0))
-        throttle, now_ms = self._fetches.throttle, self._fetches.context.clock.now_ms
+        throttle = self._fetches.throttle
         is_throttled = self._session.node_id not in partition.isr and self._is_throttled(partition, log)
         if is_throttled:
-            if throttle.is_full(now_ms):
+            if throttle.is_full():
                 self._fetches.follower_sessions.delay_throttled(self._session, item)
                 return None
-            size = min(size, throttle.room(now_ms))
+            size = min(size, throttle.room())
         at_least_one = not reading.bytes_count
         try:
             if item.is_repeated:
@@ -837,7 +837,7 @@ class FollowerFetch(DelayedFetch[FollowerItem]):
             )
         taken = reading.add(answer, found, size)
         if is_throttled:
-            throttle.took(taken, now_ms)
+            throttle.took(taken)
         if not taken:
             # The next batch exceeds the room that is left. Only this mark brings it into the next answer.
             return NO_ROOM

@@ -195,7 +195,7 @@ class LogMoves:
         if self._is_over(move):
             self._cancel(move)
             return
-        if self.throttle.is_full(self._context.clock.now_ms):
+        if self.throttle.is_full():
             self._context.after(self, THROTTLED_GAP_MS, partial(self._resume, move))
             return
         piece = move.next_piece()
@@ -211,7 +211,7 @@ class LogMoves:
                 self._failed(move, error)
                 return
             if error is None:
-                self.throttle.took(move.note(segment, result), self._context.clock.now_ms)
+                self.throttle.took(move.note(segment, result))
             self._context.after(self, PIECE_GAP_MS, partial(self._resume, move))
 
         self._context.jobs.run("move", plan, copied)
@@ -251,7 +251,7 @@ class LogMoves:
                 self._failed(move, failure)
                 return
             # appends wait, so the next move waits for the throttle in place of this piece
-            self.throttle.took(plan.records.size - plan.records.copied.position, self._context.clock.now_ms)
+            self.throttle.took(plan.records.size - plan.records.copied.position)
             self._context.jobs.run("move", plan, partial(self._sealed, move, log.log_start_offset))
 
     def _sealed(self, move: _Move, log_start: Offset, _result: object, error: BaseException | None) -> None:

@@ -399,7 +399,7 @@ class ReplicaFetcher:
         node_id = partition.node_id
         if not is_named(throttled, partition.topic_partition.partition, node_id) or node_id in partition.isr:
             return 0
-        return self._throttle.taken(count, self._context.clock.now_ms)
+        return self._throttle.took(count)
 
     def _lag_ms(self, partition: Partition) -> int:
         """How long a fault that tests inject delays the fetch that acknowledges the records, and takes the next ones."""

@@ -33,30 +33,27 @@ class Throttle:
         assert isinstance(rate, int)
         self.rate = rate
 
-    def took(self, count: int, now_ms: int) -> None:
-        """Count bytes that were sent or received."""
-        if self.rate < UNLIMITED:
-            self._drain(now_ms)
-            self._level += count
-
-    def room(self, now_ms: int) -> int:
-        """Bytes that one read may take: at most a tenth of a second's worth, at least 1."""
-        self._drain(now_ms)
-        return max(1, int(self.rate / 10 - self._level))
-
-    def is_full(self, now_ms: int) -> bool:
-        """Whether a read must wait now."""
-        self._drain(now_ms)
-        return self._level > self.rate / 10
-
-    def taken(self, count: int, now_ms: int) -> int:
-        """Count received bytes; returns the ms until the bucket is low enough again, 0 when it is."""
-        self.took(count, now_ms)
+    def took(self, count: int) -> int:
+        """Count bytes that were sent or received; returns the ms until the bucket is low enough again, 0 when it is."""
+        if self.rate >= UNLIMITED:
+            return 0
+        self._drain()
+        self._level += count
         return max(0, int((self._level - self.rate / 10) * 1000 / max(1, self.rate)))
 
-    def _drain(self, now_ms: int) -> None:
-        passed_ms = max(0, now_ms - self._drained_ms)
-        self._drained_ms = now_ms
+    def room(self) -> int:
+        """Bytes that one read may take: at most a tenth of a second's worth, at least 1."""
+        self._drain()
+        return max(1, int(self.rate / 10 - self._level))
+
+    def is_full(self) -> bool:
+        """Whether a read must wait now."""
+        self._drain()
+        return self._level > self.rate / 10
+
+    def _drain(self) -> None:
+        now_ms = self._context.clock.now_ms
+        passed_ms, self._drained_ms = max(0, now_ms - self._drained_ms), now_ms
         self._level = max(0.0, self._level - self.rate * passed_ms / 1000)
 
 
