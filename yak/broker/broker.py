@@ -141,11 +141,13 @@ class Broker:
         self.coordinator_partitions = CoordinatorPartitions(
             self.context, self.leadership, self.leader_appends, self.log_failures, self.damaged_replicas
         )
-        self.transaction_markers = TransactionMarkers(
-            self.context, self.leader_appends, self.coordinator_partitions.when_acknowledged
-        )
         self.group_coordinator = GroupCoordinator(self.context, self.coordinator_partitions, parts.rng.uuid4)
-        self.transaction_markers.listeners.append(self.group_coordinator.transaction_ended)
+        self.transaction_markers = TransactionMarkers(
+            self.context,
+            self.leader_appends,
+            self.coordinator_partitions.when_acknowledged,
+            self.group_coordinator.transaction_ended,
+        )
         self.marker_sender = MarkerSender(self.context, self.peers, self.node_id, self.transaction_markers)
         self.transaction_coordinator = TransactionCoordinator(
             self.context, self.coordinator_partitions, self.producer_ids, self.marker_sender

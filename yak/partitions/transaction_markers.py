@@ -28,16 +28,17 @@ class TxnMarker(NamedTuple):
 
 
 class TransactionMarkers:
-    """Appends markers as the leader. Each of `listeners` gets the partition and its marker, once that is appended."""
+    """Appends markers as the leader. `transaction_ended` gets the partition and its marker, once that is appended."""
 
     def __init__(
         self,
         context: Context,
         leader_appends: LeaderAppends,
         when_acknowledged: Callable[[LogAppendInfo, Callable[[ErrorCode], None]], None],
+        transaction_ended: Callable[[Partition, TxnMarker], None],
     ) -> None:
         self._context, self._leader_appends, self._when_acknowledged = context, leader_appends, when_acknowledged
-        self.listeners: list[Callable[[Partition, TxnMarker], None]] = []
+        self._transaction_ended = transaction_ended
 
     def write(self, topic_partition: TopicPartition, marker: TxnMarker, then: Callable[[ErrorCode], None]) -> None:
         """Append a marker, as for acks=all; call `then` with NONE when it is committed, else with the error.
@@ -62,6 +63,5 @@ class TransactionMarkers:
             then(error.error_code)
             return
         self._leader_appends.transactional.on_marker(partition, marker.producer_id)
-        for listener in self.listeners:
-            listener(partition, marker)
+        self._transaction_ended(partition, marker)
         self._when_acknowledged(appended, then)

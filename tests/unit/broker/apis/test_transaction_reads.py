@@ -137,9 +137,9 @@ def test_the_producers_of_a_partition_are_described_with_their_transactions(rig)
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 2)
 
 
-def test_a_listener_learns_of_each_marker_that_was_appended(rig):
-    heard = []
-    rig.node.broker.transaction_markers.listeners.append(lambda partition, marker: heard.append((partition, marker)))
+def test_the_group_coordinator_learns_of_each_marker_that_was_appended(rig, monkeypatch):
+    heard, markers = [], rig.node.broker.transaction_markers
+    monkeypatch.setattr(markers, "_transaction_ended", lambda partition, marker: heard.append((partition, marker)))
     send(rig, 7)
     end(rig, 7, commit=False, epoch=-5)
     assert not heard
