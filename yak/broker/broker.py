@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
@@ -557,10 +557,6 @@ class Broker:
         """Add an effect to those that this step returns."""
         self._effects.append(effect)
 
-    def notice(self, level: Literal["debug", "info", "warning", "error"], event: str, **fields: object) -> None:
-        """Write a line to the log."""
-        self._effects.append(events.Notice(level, event, fields))
-
     def topic_name(self, topic_id: uuid.UUID | None) -> str | None:
         """The name of the topic with this id; None when there is no such topic."""
         topic = self.context.image.topic_by_id(topic_id)
@@ -804,7 +800,7 @@ class Broker:
 
     def _on_wall_clock_moved(self, event: events.WallClockMoved) -> None:
         moved_ms, self._clock.ahead_ms = event.ahead_ms - self._clock.ahead_ms, event.ahead_ms
-        self.notice("warning", "wall-clock-moved", by_ms=moved_ms)
+        self.context.notice("warning", "wall-clock-moved", by_ms=moved_ms)
 
     def _on_turn_end(self, event: events.TurnEnd) -> None:  # noqa: ARG002
         """Do once what all events of the turn made due.

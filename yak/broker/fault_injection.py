@@ -173,7 +173,9 @@ class FaultInjection:
             raise UsageError("bad-fault", f"broker {rule.broker} holds the replica that is to lag", why=why)
         self._rules.add(rule)
         self.is_active = True
-        self._broker.notice("warning", "fault-added", **{key: str(value) for key, value in rule.as_json().items()})
+        self._broker.context.notice(
+            "warning", "fault-added", **{key: str(value) for key, value in rule.as_json().items()}
+        )
         self._replicas_changed([rule])
         return rule.rule_id
 
@@ -191,7 +193,7 @@ class FaultInjection:
             if held_by in ids:
                 held.complete_with(partial(self._end_blackhole, held.call))
         if gone:
-            self._broker.notice("warning", "faults-cleared", ids=",".join(ids))
+            self._broker.context.notice("warning", "faults-cleared", ids=",".join(ids))
         self._replicas_changed(gone)
         return ids
 

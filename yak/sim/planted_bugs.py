@@ -142,7 +142,7 @@ class PlantedBugs:
 
     def _in_effect(self, broker: Broker, wrap: Wrap, rng: SeededRandom) -> None:
         """In the middle of any step."""
-        _put(broker, rng.choice(("emit", "notice", "advanced")), wrap)
+        _put(broker, rng.choice(("emit", "advanced")), wrap)
 
     def strike(self, plan: _Plan) -> None:
         """Count one call of the place; raises PlantedBug when it is the bug's turn."""
