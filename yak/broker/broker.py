@@ -363,8 +363,7 @@ class Broker:
         """End the work on files that the step does: the logs are about to be closed."""
         self.metadata_loader.finish_slices()
         self.local_replicas.release_slice(None)
-        self.truncations.stop()
-        self.flusher.stop()
+        self.context.is_closing = True
 
     def configs_changed(self) -> None:
         """Apply the configs of this broker."""

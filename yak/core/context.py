@@ -45,6 +45,8 @@ class Context:
     """The faults that tests inject; empty unless `yak.fault.injection.enable`."""
     is_stopping: bool = False
     """This broker leads no partition any more: it is in controlled shutdown, and other brokers take over."""
+    is_closing: bool = False
+    """The logs are being closed: no flush and no truncation begins any more."""
 
     def after(self, key: Hashable, wait_ms: int, action: Callable[[], None]) -> None:
         """Run `action` after this time, once. A timer that the key has is moved."""

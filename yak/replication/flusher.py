@@ -33,7 +33,6 @@ class Flusher:
     ) -> None:
         self._context, self._partitions = context, partitions
         self._log_failures, self._emit = log_failures, emit
-        self._is_stopped = False
         self._wanted: dict[Partition, bool] = {}
         self._due_by_interval: dict[int, OrderedDict[Partition, int]] = {}
 
@@ -79,10 +78,6 @@ class Flusher:
             self.want(queue.popitem(last=False)[0])
         del self._due_by_interval[interval_ms]
 
-    def stop(self) -> None:
-        """Begin no more flushes: the logs are being closed."""
-        self._is_stopped = True
-
     def start_wanted(self) -> None:
         """Start a flush of each partition that wants one."""
         if not self._wanted:
@@ -93,7 +88,7 @@ class Flusher:
 
     def _start(self, partition: Partition, *, all_of_it: bool) -> None:
         log = partition.log
-        if log is None or self._is_stopped:
+        if log is None or self._context.is_closing:
             return
         if partition.is_handed_over:
             # the end of the move flushes it

@@ -95,11 +95,6 @@ class Truncations:
         self._lowering: dict[str, None] = {}
         self._without_room: dict[Truncation, bool] = {}
         """Truncations that found no room on the disk -> whether their lowered recovery points are still to be written."""
-        self._is_stopped = False
-
-    def stop(self) -> None:
-        """Begin no more: the logs are being closed."""
-        self._is_stopped = True
 
     # ------------------------------------------------------------------------------------------------- decisions
 
@@ -153,7 +148,7 @@ class Truncations:
 
     def _repeat(self) -> None:
         """Repeat the truncations that found no room."""
-        if self._is_stopped:
+        if self._context.is_closing:
             return
         waiting, self._without_room = self._without_room, {}
         for truncation, must_lower in waiting.items():
@@ -240,7 +235,7 @@ class Truncations:
 
     def start_wanted(self) -> None:
         """Start the jobs of this turn's truncations, at its end."""
-        if self._is_stopped:
+        if self._context.is_closing:
             return
         if self._to_lower:
             for directory in [each for each in self._to_lower if each not in self._lowering]:
