@@ -57,10 +57,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
         return _answer(broker, call, refusal)
 
     waiting = DelayedMetadataChanges(broker, call, _CREATE_TIMEOUT_MS, made)
-    try:
-        waiting.change(name, broker.topic_creation.plan_internal_topic(name))
-    except PeerError as refusal:
-        waiting.results[name] = refusal
+    waiting.change_from_image(name, partial(broker.topic_creation.plan_internal_topic, name))
     return waiting.outcome()
 
 

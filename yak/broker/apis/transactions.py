@@ -232,10 +232,7 @@ def _create_offsets_topic(broker: Broker, call: Call, fields: Callable[[ErrorCod
         return Now(fields(ErrorCode.coordinator_load_in_progress if exists else ErrorCode.coordinator_not_available))
 
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, created)
-    try:
-        waiting.change(OFFSETS_TOPIC, broker.topic_creation.plan_internal_topic(OFFSETS_TOPIC))
-    except PeerError as refusal:
-        waiting.refuse(OFFSETS_TOPIC, refusal)
+    waiting.change_from_image(OFFSETS_TOPIC, partial(broker.topic_creation.plan_internal_topic, OFFSETS_TOPIC))
     return waiting.outcome()
 
 
