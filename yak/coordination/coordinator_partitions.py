@@ -85,17 +85,15 @@ class CoordinatorPartitions:
 
     def when_acknowledged(self, appended: LogAppendInfo, then: Then, until_ms: int | None = None) -> None:
         """Call `then` when the batch may be acknowledged, perhaps at once; not after `until_ms`."""
-        if appended.must_wait and not appended.may_acknowledge():
+        if appended.may_acknowledge():
+            then(_NONE)
+        else:
             commit = Commit(self._context.clock, then, until_ms)
             appended.wait_with(commit, commit)
-        else:
-            then(_NONE)
 
     def when_committed(self, partition: Partition, end_offset: Offset, then: Then, until_ms: int | None = None) -> None:
         """Call `then` when everything below an offset is committed, perhaps at once; not after `until_ms`."""
         if partition.high_watermark >= end_offset:
             then(_NONE)
             return
-        info = LogAppendInfo(partition, -1, end_offset, -1, -1)
-        info.wants_isr = info.must_wait = True
-        self.when_acknowledged(info, then, until_ms)
+        self.when_acknowledged(LogAppendInfo(partition, -1, end_offset, -1, -1, wants_isr=True), then, until_ms)

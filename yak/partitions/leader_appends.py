@@ -361,36 +361,31 @@ class LeaderAppends:
         traffic = partition.traffic
         traffic.bytes_in += size_bytes
         traffic.messages_in += header.records_count
-        info = LogAppendInfo(partition, base_offset, end_offset, append_time_ms, log.log_start_offset)
-        info.wants_isr = acks == ACKS_ALL
+        wants_isr, log_start_offset = acks == ACKS_ALL, log.log_start_offset
+        info = LogAppendInfo(partition, base_offset, end_offset, append_time_ms, log_start_offset, wants_isr)
         if config.flush_messages != NEVER or config.flush_ms != NEVER or log.has_unflushed_closed_segments:
             self._want_flush(log, info)
         if partition.replica_sessions or not partition.is_alone:
             self._appended(partition)
         if partition.advance_high_watermark():
             self._advanced(partition)
-        if acks == ACKS_ALL and partition.high_watermark < end_offset:
-            info.must_wait = True
         return info
 
     def _acknowledge_duplicate(self, partition: Partition, log: Log, duplicate: Duplicate, acks: int) -> LogAppendInfo:
         """The offsets of a batch that is in the log already; it is acknowledged like the first copy."""
         config = log.config
         append_time_ms = duplicate.timestamp if config.message_timestamp_type == "LogAppendTime" else -1
-        info = LogAppendInfo(
-            partition, duplicate.base_offset, duplicate.last_offset + 1, append_time_ms, log.log_start_offset
-        )
-        info.wants_isr = acks == ACKS_ALL
+        offsets = duplicate.base_offset, duplicate.last_offset + 1
+        info = LogAppendInfo(partition, *offsets, append_time_ms, log.log_start_offset, acks == ACKS_ALL)
         if config.flush_messages != NEVER and info.end_offset > log.recovery_point:
             self._want_flush(log, info)
-        info.must_wait = not info.may_acknowledge()
         return info
 
     def _want_flush(self, log: Log, info: LogAppendInfo) -> None:
         config, partition = log.config, info.partition
         if log.unflushed_messages >= config.flush_messages:
             self._flusher.want(partition)
-            info.must_wait = info.wants_flush = True
+            info.wants_flush = True
         elif config.flush_ms != NEVER:
             self._flusher.want_within(partition, config.flush_ms)
         if log.has_unflushed_closed_segments:
@@ -553,7 +548,6 @@ class PendingAppend(LogAppendInfo):
         is_protocol_2: bool = False,
     ) -> None:
         super().__init__(partition, -1, -1, -1, -1)
-        self.must_wait = True
         self.header, self.records, self.acks, self.is_protocol_2 = header, records, acks, is_protocol_2
         self.rules = rules
         """What its records are checked against; None for the topic's rules at its turn."""
@@ -584,7 +578,7 @@ class PendingAppend(LogAppendInfo):
         answer.base_offset = appended.base_offset
         answer.log_append_time_ms = appended.log_append_time_ms
         answer.log_start_offset = appended.log_start_offset
-        if appended.must_wait and (self.acks != 0 or appended.end_offset < 0):
+        if (self.acks != 0 or appended.end_offset < 0) and not appended.may_acknowledge():
             appended.wait_with(waiting, answer)
         else:
             waiting.resolve()

@@ -44,9 +44,8 @@ class LogAppendInfo:
     end_offset: Offset
     log_append_time_ms: int
     log_start_offset: Offset
-    must_wait: bool = False
-    wants_flush: bool = False
     wants_isr: bool = False
+    wants_flush: bool = False
 
     def may_acknowledge(self) -> bool:
         """Whether the batch is in the log, committed and flushed as its acknowledgement requires."""

@@ -95,7 +95,7 @@ def test_append_during_a_hand_over_waits_for_clients_and_is_refused_for_coordina
     partition, batch = broker.partitions[ORDERS], record_batch([b"x"], rig.world.now_ms)
     partition.is_handed_over = True
     held = broker.leader_appends.append("orders", 0, batch, 9, ACKS_ALL, rig.world.now_ms)
-    assert held.must_wait
+    assert not held.may_acknowledge()
     assert held.end_offset < 0
     with pytest.raises(PeerError) as own:
         broker.leader_appends.append_own_batch(partition, batch)

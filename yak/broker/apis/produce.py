@@ -173,7 +173,7 @@ def _append(
             )
             answers.append(answer)
             # acks=0 waits only for recompression, so that the connection's bound holds for it too
-            if info.must_wait and (acks != 0 or info.end_offset < 0):
+            if (acks != 0 or info.end_offset < 0) and not info.may_acknowledge():
                 if wait is None:
                     wait = DelayedProduce(broker, call, topics)
                 wait.hold(info, answer)

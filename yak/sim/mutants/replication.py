@@ -69,7 +69,7 @@ mutant("hw-below-min-isr", "a too small ISR commits nothing (KIP-966)", seeds=30
 @around(LeaderAppends, "append_to_leader_log")
 def _ack_at_once(real: Any, *arguments: Any, **named: Any) -> Any:
     appended = real(*arguments, **named)
-    appended.must_wait = False
+    appended.wants_isr = appended.wants_flush = False
     return appended
 
 
@@ -112,7 +112,7 @@ def _ack_a_repeat_at_once(real: Any, self: LeaderAppends, partition: Any, *argum
     end = partition.log.log_end_offset
     appended = real(self, partition, *arguments, **named)
     if partition.log is not None and partition.log.log_end_offset == end:
-        appended.must_wait = False
+        appended.wants_isr = appended.wants_flush = False
     return appended
 
 
