@@ -78,20 +78,12 @@ def answer_when_safe(
         broker.config.offsets_commit_timeout_ms,
         lambda: Now(refused(ErrorCode.coordinator_not_available)),
     )
-    codes: list[ErrorCode] = []
-    answers: list[Fields] = []
 
     def then(error_code: ErrorCode) -> None:
-        codes.append(error_code)
-        if answers:
-            settle()
+        # perhaps before `operation` returns; the answer is built after that
+        waiting.complete_with(lambda: Now(fields if error_code == ErrorCode.none else refused(error_code)))
 
-    def settle() -> None:
-        waiting.complete(answers[0] if codes[0] == ErrorCode.none else refused(codes[0]))
-
-    answers.append(operation(then))
-    if codes:
-        settle()
+    fields = operation(then)
     return waiting.outcome()
 
 
