@@ -76,7 +76,7 @@ class Maintenance:
     def retain(self, partition: Partition) -> int:
         """Remove segments past retention or below the log start offset, in later steps."""
         log = partition.log
-        if log is not None and log.expired_segments(self._context.clock.wall_ms, partition.high_watermark, 1):
+        if log is not None and log.expired_segment(self._context.clock.wall_ms, partition.high_watermark):
             self._expired[partition] = None
             self._context.within((self, "expired"), REMOVAL_GAP_MS, self._remove_expired)
         return 0
@@ -97,9 +97,9 @@ class Maintenance:
         now_ms = self._context.clock.now_ms
         start = log.log_start_offset
         try:
-            segments = log.expired_segments(self._context.clock.wall_ms, partition.high_watermark, 1)
-            if segments:
-                self.delete_later(log.remove_segments(segments, now_ms), log.config.file_delete_delay_ms)
+            segment = log.expired_segment(self._context.clock.wall_ms, partition.high_watermark)
+            if segment is not None:
+                self.delete_later(log.remove_segments([segment], now_ms), log.config.file_delete_delay_ms)
         except LogDirectoryFailure as failure:
             self._log_failures.write_failed(RETENTION, failure)
             return False
@@ -108,7 +108,7 @@ class Maintenance:
                 "info",
                 "segments-removed",
                 partition=str(partition.topic_partition),
-                segments=len(segments),
+                segments=1,
                 log_start_offset=log.log_start_offset,
             )
             if partition.high_watermark < log.log_start_offset:

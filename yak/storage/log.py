@@ -14,7 +14,6 @@ import struct
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import islice
 from operator import attrgetter
 
 import crc32c
@@ -741,26 +740,17 @@ class Log:
         self.epochs.truncate_from_start(offset)
         return True
 
-    def expired_segments(self, now_ms: int, high_watermark: Offset, limit: int | None = None) -> list[Segment]:
-        """The oldest segments that retention removes, none past the high watermark; at most `limit`."""
-        config = self.config
-        deletes = "delete" in config.cleanup_policy
-        surplus_bytes = self.size_bytes - config.retention_bytes if deletes and config.retention_bytes >= 0 else 0
-        expired: list[Segment] = []
-        segments = self.segments
-        for index, segment in enumerate(islice(segments, limit)):
-            is_last = index + 1 == len(segments)
-            end_offset = self.log_end_offset if is_last else segments[index + 1].base_offset
-            if end_offset > high_watermark or (is_last and not segment.size):
-                break
-            is_below_start = end_offset <= self.log_start_offset and not is_last
-            is_surplus = surplus_bytes - segment.size >= 0 and surplus_bytes > 0
-            is_old = deletes and 0 <= config.retention_ms < now_ms - segment.largest_timestamp()
-            if not (is_below_start or is_surplus or is_old):
-                break
-            surplus_bytes -= segment.size
-            expired.append(segment)
-        return expired
+    def expired_segment(self, now_ms: int, high_watermark: Offset) -> Segment | None:
+        """The oldest segment, if retention removes it; None also for one past the high watermark."""
+        config, oldest, is_last = self.config, self.segments[0], len(self.segments) == 1
+        end_offset = self.log_end_offset if is_last else self.segments[1].base_offset
+        if end_offset > high_watermark or (is_last and not oldest.size):
+            return None
+        deletes, surplus_bytes = "delete" in config.cleanup_policy, self.size_bytes - config.retention_bytes
+        is_below_start = end_offset <= self.log_start_offset and not is_last
+        is_surplus = deletes and config.retention_bytes >= 0 and surplus_bytes >= max(oldest.size, 1)
+        is_old = deletes and 0 <= config.retention_ms < now_ms - oldest.largest_timestamp()
+        return oldest if is_below_start or is_surplus or is_old else None
 
     def remove_segments(self, segments: list[Segment], now_ms: int = 0) -> FilesRemoval:
         """Remove the oldest segments and rename their files; the plan deletes them, file.delete.delay.ms later.

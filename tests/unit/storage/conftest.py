@@ -18,6 +18,7 @@ from yak.sim.seeded_random import SeededRandom
 from yak.storage.log import Log
 from yak.storage.log_store import CheckpointPlan, LogStore
 from yak.storage.reader import PendingRead
+from yak.storage.segment import Segment
 
 PARTITION = TopicPartition("t", 0)
 MARKS_A_STEP = 100
@@ -129,6 +130,15 @@ def set_cluster_id(store: LogStore, cluster_id: str) -> None:
     """Write the cluster's id."""
     plan = store.cluster_id_plan(cluster_id)
     store.cluster_id_written(plan, plan.run(store.disk))
+
+
+def retain(log: Log, now_ms: int, high_watermark: int) -> list[Segment]:
+    """Remove the segments that retention removes, one by one as the broker does; returns them."""
+    removed: list[Segment] = []
+    while (segment := log.expired_segment(now_ms, high_watermark)) is not None:
+        log.remove_segments([segment], now_ms).run(log.disk)
+        removed.append(segment)
+    return removed
 
 
 class Bench:

@@ -63,8 +63,8 @@ def test_log_without_timestamps_ages_from_its_last_write_over_restarts(tmp_path)
     os.utime(path, (written_ms / 1000, written_ms / 1000))
     again = open_store(tmp_path)
     log = again.logs[PARTITION]
-    assert log.expired_segments(written_ms + CONFIG.retention_ms - 1_000, 1) == []
-    assert log.expired_segments(written_ms + CONFIG.retention_ms + 1_000, 1) == log.segments
+    assert log.expired_segment(written_ms + CONFIG.retention_ms - 1_000, 1) is None
+    assert log.expired_segment(written_ms + CONFIG.retention_ms + 1_000, 1) is log.active
     again.release()
 
 

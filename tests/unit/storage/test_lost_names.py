@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import checkpoint_plan, end_checkpoint, lower, write_checkpoint
+from tests.unit.storage.conftest import checkpoint_plan, end_checkpoint, lower, retain, write_checkpoint
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_segments_that_were_deleted_stay_deleted_when_their_files_are_back(bench
         bench.append([b"x" * 300])
     bench.flush()
     bench.log.advance_log_start(2)
-    bench.log.remove_segments(bench.log.expired_segments(0, 3)).run(bench.disk)
+    retain(bench.log, 0, 3)
     log = checkpointed(bench)
     assert (log.log_start_offset, log.log_end_offset) == (2, 3)
     assert [segment.base_offset for segment in log.segments] == [2]
@@ -72,7 +72,7 @@ def test_deleted_records_that_never_reached_the_device_are_no_damage(bench):
     bench.append()
     bench.append([b"x" * 300, b"y" * 300])
     bench.log.advance_log_start(1)
-    bench.log.remove_segments(bench.log.expired_segments(0, 3)).run(bench.disk)
+    retain(bench.log, 0, 3)
     log = checkpointed(bench)
     assert (log.log_start_offset, log.log_end_offset) == (1, 1)
     assert not serious(bench)

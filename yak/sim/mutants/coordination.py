@@ -62,21 +62,21 @@ def _serve_before_loading(_real: Any, self: CoordinatorLoader) -> None:
     seeds=150,
     faults=("slow way", "pause", "slow disk"),
 )
-@around(Log, "expired_segments")
-def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: int, limit: int) -> Any:
-    return real(self, now_ms, self.log_end_offset, limit)
+@around(Log, "expired_segment")
+def _retain_to_the_log_end(real: Any, self: Log, now_ms: int, _high_watermark: int) -> Any:
+    return real(self, now_ms, self.log_end_offset)
 
 
 @mutant("retention-of-what-is-not-due", "retention takes what is due only", seeds=20)
 @mutant("retention-too-early", "retention takes what is due only", seeds=50, brokers=1)
-@around(Log, "expired_segments")
-def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int, _limit: int) -> Any:
+@around(Log, "expired_segment")
+def _retain_what_is_not_due(_real: Any, self: Log, _now_ms: int, high_watermark: int) -> Any:
     is_over = len(self.segments) > 1 and self.segments[1].base_offset <= high_watermark
-    return self.segments[:1] if is_over and "delete" in self.config.cleanup_policy else []
+    return self.segments[0] if is_over and "delete" in self.config.cleanup_policy else None
 
 
 mutant("retention-never", "retention takes what is due", seeds=60, faults=("kill",))(
-    replacement(Log, "expired_segments", lambda *_arguments: [])
+    replacement(Log, "expired_segment", lambda *_arguments: None)
 )
 mutant("lso-ignored", "read_committed readers wait for open transactions", seeds=20)(
     replacement(Partition, "last_stable_offset", property(lambda self: self.high_watermark))
