@@ -28,6 +28,7 @@ from yak.client.raw_connection import RawConnection, call_change, call_once
 from yak.client.reach import of_each, split_address
 from yak.client.replica_offsets import ClusterReplicas, read_cluster, read_metadata
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
 from yak.errors import ErrorCode, YakError
 from yak.ids import NodeId, Offset, TopicPartition
@@ -228,8 +229,9 @@ def read_snapshot(servers: str, before: Snapshot | None) -> Snapshot:
 def _topics(found: ClusterReplicas, number: int) -> dict[str, TopicInfo]:
     by_name: dict[str, list[PartitionInfo]] = {name: [] for name in found.topics}
     for each in found.partitions:
+        isr = tuple(IsrMember(node_id, -1) for node_id in each.isr)
         by_name[each.topic].append(
-            PartitionInfo(each.partition, each.replicas, each.isr, (), (), (), each.leader, each.leader_epoch, number)
+            PartitionInfo(each.partition, each.replicas, isr, (), each.leader, each.leader_epoch, number)
         )
     ids = {each.topic: UUID(each.topic_id) for each in found.partitions if each.topic_id}
     return {name: TopicInfo(name, ids.get(name, NO_ID), tuple(partitions)) for name, partitions in by_name.items()}

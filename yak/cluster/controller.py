@@ -828,11 +828,8 @@ def _election(
 
 def _leader_state(partition: PartitionInfo, brokers: Brokers) -> BrokerState | None:
     """ACTIVE or STOPPING for a leader in the ISR under its current broker epoch; else None."""
-    if partition.leader not in partition.isr:
-        return None
-    epoch = partition.isr_epochs[partition.isr.index(partition.leader)]
     broker = brokers.get(partition.leader)
-    if broker is None or broker.broker_epoch != epoch:
+    if broker is None or (broker.node_id, broker.broker_epoch) not in partition.isr_members:
         return None
     return broker.state if broker.state in (BrokerState.ACTIVE, BrokerState.STOPPING) else None
 

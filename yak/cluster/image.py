@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from yak.cluster.payload import IsrMember
+from yak.cluster.payload import IsrMember, nodes_of
 from yak.cluster.records import BrokerState, RegisterBroker
 from yak.config.broker_configs import dynamic_value
 from yak.config.definitions import Value
@@ -123,33 +123,27 @@ class RemovedTopic:
 class PartitionInfo:
     """A partition's state. `leader` is -1 when there is none.
 
-    `isr_epochs` and `elr_epochs` are the broker epochs of the members of `isr` and `elr`. The ELR are the eligible
-    leaders that left the ISR when it was too small to commit anything after (KIP-966). During a reassignment `replicas`
-    are the target followed by the replicas to remove (KIP-455).
+    The ELR are the eligible leaders that left the ISR when it was too small to commit anything after (KIP-966). During a
+    reassignment `replicas` are the target followed by the replicas to remove (KIP-455).
     """
 
     partition: int
     replicas: tuple[NodeId, ...]
-    isr: tuple[NodeId, ...]
-    isr_epochs: tuple[BrokerEpoch, ...]
-    elr: tuple[NodeId, ...]
-    elr_epochs: tuple[BrokerEpoch, ...]
+    isr_members: tuple[IsrMember, ...]
+    elr_members: tuple[IsrMember, ...]
     leader: NodeId
     leader_epoch: LeaderEpoch
     partition_epoch: PartitionEpoch
     adding_replicas: tuple[NodeId, ...] = ()
     removing_replicas: tuple[NodeId, ...] = ()
     changed_ms: int = field(default=0, compare=False)
+    isr: tuple[NodeId, ...] = field(init=False, compare=False)
+    """The node ids of `isr_members`."""
+    elr: tuple[NodeId, ...] = field(init=False, compare=False)
 
-    @property
-    def isr_members(self) -> tuple[IsrMember, ...]:
-        """The ISR, each member with its broker epoch."""
-        return tuple(map(IsrMember._make, zip(self.isr, self.isr_epochs, strict=True)))
-
-    @property
-    def elr_members(self) -> tuple[IsrMember, ...]:
-        """The ELR, likewise."""
-        return tuple(map(IsrMember._make, zip(self.elr, self.elr_epochs, strict=True)))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "isr", nodes_of(self.isr_members))
+        object.__setattr__(self, "elr", nodes_of(self.elr_members))
 
 
 @dataclass(slots=True, frozen=True)

@@ -17,7 +17,6 @@ from yak.cluster.image import (
     RemovedTopic,
     TopicInfo,
 )
-from yak.cluster.payload import IsrMember
 from yak.cluster.records import (
     ACL,
     QUOTA,
@@ -357,16 +356,16 @@ class MetadataDelta:
 
 
 def _created_partition(new: NewPartition, changed_ms: int) -> PartitionInfo:
-    isr, epochs = _split(new.isr), (new.leader_epoch, new.partition_epoch)
-    return PartitionInfo(new.partition, new.replicas, *isr, (), (), new.leader, *epochs, changed_ms=changed_ms)
+    epochs = new.leader_epoch, new.partition_epoch
+    return PartitionInfo(new.partition, new.replicas, new.isr, (), new.leader, *epochs, changed_ms=changed_ms)
 
 
 def _changed_partition(old: PartitionInfo, change: ChangedPartition, changed_ms: int) -> PartitionInfo:
     return PartitionInfo(
         old.partition,
         old.replicas if change.replicas is None else change.replicas,
-        *_split(change.isr),
-        *_split(change.elr),
+        change.isr,
+        change.elr,
         change.leader,
         change.leader_epoch,
         change.partition_epoch,
@@ -374,7 +373,3 @@ def _changed_partition(old: PartitionInfo, change: ChangedPartition, changed_ms:
         change.removing,
         changed_ms=changed_ms,
     )
-
-
-def _split(isr: tuple[IsrMember, ...]) -> tuple[tuple[NodeId, ...], tuple[int, ...]]:
-    return tuple(member.node_id for member in isr), tuple(member.broker_epoch for member in isr)

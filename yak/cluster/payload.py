@@ -34,6 +34,12 @@ def parse_isr(text: str) -> tuple[IsrMember, ...]:
     return tuple(IsrMember(int(node), int(epoch)) for node, epoch in pairs)
 
 
+@lru_cache(maxsize=4096)
+def nodes_of(members: tuple[IsrMember, ...]) -> tuple[NodeId, ...]:
+    """The node ids of members, in their order."""
+    return tuple(node_id for node_id, _broker_epoch in members)
+
+
 def format_nodes(nodes: tuple[NodeId, ...]) -> str:
     """The reverse of `parse_nodes`."""
     return ",".join(map(str, nodes))

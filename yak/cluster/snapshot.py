@@ -232,14 +232,11 @@ def _write_partition(partition: PartitionInfo) -> dict[str, object]:
 
 
 def _read_partition(f: Fields, at_ms: int) -> PartitionInfo:
-    isr, elr = f.isr("isr"), f.isr("elr")
     return PartitionInfo(
         partition=f.integer("partition"),
         replicas=f.nodes("replicas"),
-        isr=tuple(member.node_id for member in isr),
-        isr_epochs=tuple(member.broker_epoch for member in isr),
-        elr=tuple(member.node_id for member in elr),
-        elr_epochs=tuple(member.broker_epoch for member in elr),
+        isr_members=f.isr("isr"),
+        elr_members=f.isr("elr"),
         leader=f.integer("leader", minimum=NO_LEADER),
         leader_epoch=f.integer("leader_epoch"),
         partition_epoch=f.integer("partition_epoch"),

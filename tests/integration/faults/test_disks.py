@@ -105,10 +105,7 @@ def give_office(cluster: FaultCluster, node: Node) -> None:
 def is_in_sync_since(cluster, topic, partition, registered):
     """Whether the broker is in the ISR by right of this boot; until the dead one's leaders are replaced the old one counts."""
     info = cluster.partition(topic, partition)
-    return (
-        set(info.isr) == {1, 2, 3}
-        and dict(zip(info.isr, info.isr_epochs, strict=True))[registered.node_id] == registered.broker_epoch
-    )
+    return set(info.isr) == {1, 2, 3} and dict(info.isr_members)[registered.node_id] == registered.broker_epoch
 
 
 def test_brokers_that_are_emptied_one_after_another_refill_and_never_lead_by_old_right(cluster, unique_topic):

@@ -88,7 +88,7 @@ def test_a_broker_takes_over_the_node_id_of_one_that_is_dead_but_none_of_its_rig
         cluster.wait_isr(unique_topic, 1, 2, 3)  # by copying, in its own epoch
         info = cluster.partition(unique_topic)
         assert info.leader != 3
-        assert dict(zip(info.isr, info.isr_epochs, strict=True))[3] == cluster.broker(3).broker_epoch
+        assert dict(info.isr_members)[3] == cluster.broker(3).broker_epoch
         assert cluster.leaders_since(offset, unique_topic).isdisjoint({3})
         wait_written(cluster, unique_topic, b"three")
         # The first one comes back while the second lives: now it is the stranger, and its records are no news to anybody.

@@ -29,9 +29,7 @@ def check_epochs(before, after) -> None:
             assert new.leader_epoch >= old.leader_epoch
             assert new.leader == old.leader or new.leader_epoch > old.leader_epoch
             if new.partition_epoch > old.partition_epoch:
-                arrived = set(zip(new.isr, new.isr_epochs, strict=True)) - set(
-                    zip(old.isr, old.isr_epochs, strict=True)
-                )
+                arrived = set(new.isr_members) - set(old.isr_members)
                 for node_id, epoch in arrived:
                     broker = after.brokers[node_id]
                     assert (broker.state.value, broker.broker_epoch) == ("ACTIVE", epoch)

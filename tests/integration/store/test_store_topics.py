@@ -8,7 +8,7 @@ def test_a_created_topic_has_its_leader_and_isr(one):
     topic = one.catch_up().image.topics["a"]
     assert topic.configs == {"retention.ms": "1000"}
     assert [p.leader for p in topic.partitions] == [1, 1]
-    assert topic.partitions[0].isr_epochs == (one.who["broker_epoch"],)
+    assert [member.broker_epoch for member in topic.partitions[0].isr_members] == [one.who["broker_epoch"]]
     assert (topic.partitions[0].leader_epoch, topic.partitions[0].partition_epoch) == (0, 0)
 
 

@@ -264,7 +264,7 @@ class FaultCluster:
 
         def are_in_sync() -> bool:
             info, brokers = self.partition(topic, partition), self.image.brokers
-            is_present = all(brokers[n].broker_epoch == e for n, e in zip(info.isr, info.isr_epochs, strict=True))
+            is_present = all(brokers[n].broker_epoch == e for n, e in info.isr_members)
             return is_present and sorted(info.isr) == sorted(members)
 
         wait_until(are_in_sync, f"{members} in sync for {topic}-{partition}")

@@ -145,7 +145,7 @@ def isr(rng, caller, other):
         chosen: dict[int, int] = {}
         if topic is not None:
             p = topic.partitions[0]
-            chosen = {n: e for n, e in zip(p.isr, p.isr_epochs, strict=True) if rng.random() < 0.8}
+            chosen = {n: e for n, e in p.isr_members if rng.random() < 0.8}
             chosen |= {
                 n: caller.image.brokers[n].broker_epoch
                 for n in p.replicas

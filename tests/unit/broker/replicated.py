@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from yak.cluster.image import BrokerInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
 from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
@@ -38,15 +39,14 @@ def set_partition(rig: Rig, topic: str, *, leader: int, replicas: tuple[int, ...
     broker = rig.node.broker
     image = broker.context.image
     described = image.topics[topic]
-    epochs = tuple(image.brokers[node].broker_epoch if node in image.brokers else 0 for node in isr)
+    members = [IsrMember(node, image.brokers[node].broker_epoch if node in image.brokers else 0) for node in isr]
     info = replace(
         described.partitions[0],
         leader=leader,
         leader_epoch=described.partitions[0].leader_epoch + 1,
         partition_epoch=described.partitions[0].partition_epoch + 1,
         replicas=replicas,
-        isr=isr,
-        isr_epochs=epochs,
+        isr_members=tuple(members),
     )
     changed = replace(described, partitions=(info, *described.partitions[1:]))
     broker.context.image = replace(image, topics={**image.topics, topic: changed})

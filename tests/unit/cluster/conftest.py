@@ -11,6 +11,7 @@ from yak.cluster.broker_lifecycle import BrokerLifecycle, LifecycleState
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo
 from yak.cluster.outputs import BecameReady, CallStore, ChangeDone, Left, Notice, Output, Refused, TailStore
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
 from yak.cluster.registration import Identity
 from yak.cluster.settings import ClusterSettings
@@ -32,9 +33,9 @@ def broker(node_id, state=BrokerState.ACTIVE, *, epoch=0, rack=None, role="leade
 
 def partition_of(replicas, isr=None, elr=(), leader=1, **more) -> PartitionInfo:
     """Partition 0 with all replicas in sync, unless `isr` has others. Its members are in the epochs that `broker` gives."""
-    isr = replicas if isr is None else isr
-    epochs, elr_epochs = tuple(10 + n for n in isr), tuple(10 + n for n in elr)
-    return PartitionInfo(0, replicas, isr, epochs, elr, elr_epochs, leader, 4, 7, **more)
+    named = replicas if isr is None else isr, elr
+    members = [tuple(IsrMember(n, 10 + n) for n in nodes) for nodes in named]
+    return PartitionInfo(0, replicas, *members, leader, 4, 7, **more)
 
 
 class CountingRandom:

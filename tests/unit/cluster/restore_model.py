@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from yak.cluster.hash_chain import HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.restore import Offer, RestorePlan, StoreBefore, plan_restore
 from yak.ids import NodeId
@@ -61,8 +62,7 @@ class World:
     def __init__(self, rng: random.Random, min_isr: int) -> None:
         self.rng = rng
         self.min_isr = min_isr
-        isr_epochs = (11, 12, 13)
-        info = PartitionInfo(0, NODES, NODES, isr_epochs, (), (), 1, 0, 0)
+        info = PartitionInfo(0, NODES, tuple(IsrMember(n, 10 + n) for n in NODES), (), 1, 0, 0)
         brokers = {
             n: BrokerInfo(n, 10 + n, f"boot-{n}-1", (f"d{n}",), "h", 1, None, "leader", BrokerState.ACTIVE)
             for n in NODES
@@ -361,10 +361,8 @@ def with_isr(info: PartitionInfo, isr: dict[NodeId, int], elr: dict[NodeId, int]
     leader = info.leader if info.leader in isr else NO_LEADER
     return replace(
         info,
-        isr=tuple(isr),
-        isr_epochs=tuple(isr.values()),
-        elr=tuple(elr),
-        elr_epochs=tuple(elr.values()),
+        isr_members=tuple(map(IsrMember._make, isr.items())),
+        elr_members=tuple(map(IsrMember._make, elr.items())),
         leader=leader,
     )
 

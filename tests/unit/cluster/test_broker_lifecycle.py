@@ -45,7 +45,7 @@ def test_restarted_broker_leads_its_partitions_again_after_one_batch_of_election
     assert {p.leader for p in partitions} == {1}
     assert {p.leader_epoch for p in partitions} == {1}
     assert {p.partition_epoch for p in partitions} == {1}
-    assert {p.isr_epochs for p in partitions} == {(second.lifecycle.broker_epoch,)}
+    assert {member.broker_epoch for p in partitions for member in p.isr_members} == {second.lifecycle.broker_epoch}
 
 
 def test_election_refused_by_the_store_is_retried_at_intervals(store):

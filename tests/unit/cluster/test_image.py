@@ -82,8 +82,8 @@ def test_records_fold_into_the_clusters_state():
     assert image.topics["a"].configs == {"k": "w"}
     assert image.topic_by_id(TOPIC) is image.topics["a"]
     partition = image.topics["a"].partitions[0]
-    assert (partition.leader, partition.isr, partition.isr_epochs) == (2, (2,), (5,))
-    assert (partition.elr, partition.elr_epochs) == ((1,), (2,))
+    assert (partition.leader, partition.isr, partition.isr_members) == (2, (2,), ((2, 5),))
+    assert (partition.elr, partition.elr_members) == ((1,), ((1, 2),))
     assert (image.next_producer_id, image.default_broker_configs, image.broker_configs) == (
         1000,
         {"x": "1"},

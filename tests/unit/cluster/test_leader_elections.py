@@ -12,6 +12,7 @@ from tests.unit.cluster.conftest import broker
 from yak.cluster.controller import EXAMINED_PER_ELECTION, LeaderElections
 from yak.cluster.election_counts import ElectionCounts
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import parse_isr
 from yak.cluster.records import BrokerState
 from yak.ports.metadata_store import StoreOutcome
 
@@ -23,7 +24,7 @@ OFFSET = 50
 def image_of(*brokers: BrokerInfo, led: int = PARTITIONS, partitions: int = PARTITIONS) -> Image:
     """The last `led` partitions are led by node 1, and the others by node 2."""
     infos = tuple(
-        PartitionInfo(index, (1, 2, 3), (1, 2, 3), (11, 12, 13), (), (), 2 if index < partitions - led else 1, 4, 7)
+        PartitionInfo(index, (1, 2, 3), parse_isr("1@11,2@12,3@13"), (), 2 if index < partitions - led else 1, 4, 7)
         for index in range(partitions)
     )
     topic = TopicInfo("t", uuid.UUID(int=1), infos)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.unit.cluster.conftest import broker
 from yak.cluster.broker_removal import RemainingBroker, plan_removal
 from yak.cluster.image import Image
+from yak.cluster.payload import parse_isr
 from yak.cluster.placement import count_machines, machine_of, place
 from yak.cluster.reassignment import plan_reassignment
 from yak.cluster.records import BrokerState
@@ -98,7 +99,7 @@ def test_reassignment_to_two_brokers_of_a_machine_is_invalid_replica_assignment(
 def topic_image():
     from yak.cluster.image import PartitionInfo, TopicInfo
 
-    topic = TopicInfo("t", uuid.UUID(int=9), (PartitionInfo(0, (1, 3), (1, 3), (11, 13), (), (), 1, 0, 0),), {})
+    topic = TopicInfo("t", uuid.UUID(int=9), (PartitionInfo(0, (1, 3), parse_isr("1@11,3@13"), (), 1, 0, 0),), {})
     brokers = {each.node_id: each for each in machines_of_two(2)}
     return Image(brokers=brokers, topics={"t": topic}, topic_names={topic.topic_id: "t"})
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from yak.cluster.hash_chain import TAIL_RECORDS, HashChainTail
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, PendingTopic, RemovedTopic, TopicInfo
-from yak.cluster.payload import BadRecord
+from yak.cluster.payload import BadRecord, IsrMember
 from yak.cluster.records import NO_LEADER, BrokerState
 from yak.cluster.restore import JUMP, LOST_EPOCH_JUMP, Offer, StoreBefore, pack, plan_restore, unpack
 from yak.cluster.snapshot import read_snapshot, write_snapshot
@@ -26,7 +26,7 @@ def broker(node_id, epoch=0, state=BrokerState.ACTIVE, **more):
 
 def part(number=0, replicas=(1, 2, 3), isr=None, elr=(), leader=1, le=0, pe=0, **more):
     isr = [(n, 10 + n) for n in replicas] if isr is None else isr
-    members = (tuple(n for n, _ in isr), tuple(e for _, e in isr), tuple(n for n, _ in elr), tuple(e for _, e in elr))
+    members = tuple(tuple(map(IsrMember._make, each)) for each in (isr, elr))
     return PartitionInfo(number, replicas, *members, leader, le, pe, **more)
 
 

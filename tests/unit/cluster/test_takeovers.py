@@ -302,7 +302,7 @@ def test_preferred_elections_that_the_store_refuses_are_repeated(returned):
 
 def rejoin(node, partition, epoch):
     """The ISR with broker 1 in it again, as the partition's leader asks for it."""
-    members = [f"{n}@{e}" for n, e in zip(partition.isr, partition.isr_epochs, strict=True)]
+    members = [f"{n}@{e}" for n, e in partition.isr_members]
     return {
         "topic_id": str(node.image.topics["a"].topic_id),
         "partition": partition.partition,

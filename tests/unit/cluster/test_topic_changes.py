@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.unit.cluster.conftest import broker
 from yak.cluster.image import Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import parse_isr
 from yak.cluster.placement import place
 from yak.cluster.records import BrokerState
 from yak.cluster.topic_changes import (
@@ -27,7 +28,7 @@ def image_of(*brokers, topics=()):
         name: TopicInfo(
             name,
             uuid.UUID(int=100 + index),
-            tuple(PartitionInfo(n, (1,), (1,), (11,), (), (), 1, 0, 0) for n in range(count)),
+            tuple(PartitionInfo(n, (1,), parse_isr("1@11"), (), 1, 0, 0) for n in range(count)),
             {"list": "a,b"},
         )
         for index, (name, count) in enumerate(topics)
@@ -125,7 +126,7 @@ def test_a_topic_with_a_fenced_broker_registered_counts_it_and_leads_elsewhere(s
 
 
 def test_new_partitions_with_a_fenced_broker_registered_get_all_their_replicas():
-    old = PartitionInfo(0, (1, 2, 3), (1, 2, 3), (11, 12, 13), (), (), 1, 0, 0)
+    old = PartitionInfo(0, (1, 2, 3), parse_isr("1@11,2@12,3@13"), (), 1, 0, 0)
     image = image_of(broker(1), broker(2, FENCED), broker(3), topics=[("old", 1)])
     topic = replace(image.topics["old"], partitions=(old,))
     image = replace(image, topics={"old": topic})

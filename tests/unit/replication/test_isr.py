@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.unit.noted_calls import note_calls_by_step
 from yak.cluster.image import PartitionInfo
+from yak.cluster.payload import IsrMember
 from yak.config.log_config import LogConfig
 from yak.ids import TopicPartition
 from yak.replication import isr
@@ -36,8 +37,8 @@ def fake_log(end: int = 0, **config: int) -> SimpleNamespace:
 
 
 def state(isr: tuple[int, ...], epochs: tuple[int, ...] | None = None, *, partition_epoch: int = 7) -> PartitionInfo:
-    epochs = epochs or tuple(10 * node for node in isr)
-    return PartitionInfo(0, NODES, isr, epochs, (), (), leader=ME, leader_epoch=5, partition_epoch=partition_epoch)
+    members = tuple(map(IsrMember, isr, epochs or [10 * node for node in isr]))
+    return PartitionInfo(0, NODES, members, (), leader=ME, leader_epoch=5, partition_epoch=partition_epoch)
 
 
 def led(
@@ -128,7 +129,7 @@ def test_below_the_minimum_nothing_is_committed():
 
 def test_the_minimum_is_never_more_than_there_are_replicas():
     partition = Partition(TopicPartition("t", 0), uuid.UUID(int=1), fake_log(3, min_insync_replicas=2))  # type: ignore[arg-type]
-    partition.become(1, PartitionInfo(0, (1,), (1,), (0,), (), (), leader=1, leader_epoch=0, partition_epoch=0))
+    partition.become(1, PartitionInfo(0, (1,), (IsrMember(1, 0),), (), leader=1, leader_epoch=0, partition_epoch=0))
     assert partition.high_watermark == 3
     assert not partition.is_under_min_isr
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.replication.test_isr import fake_log
 from yak.cluster.image import PartitionInfo
+from yak.cluster.payload import IsrMember
 from yak.ids import TopicPartition
 from yak.replication.log_append_info import LogAppendInfo
 from yak.replication.partition import Partition
@@ -20,7 +21,7 @@ def make(**config: int) -> Partition:
 
 
 def lead(partition: Partition, *, epoch: int = 0, version: int = 0, leader: int = 1) -> bool:
-    info = PartitionInfo(0, (1,), (1,), (0,), (), (), leader=leader, leader_epoch=epoch, partition_epoch=version)
+    info = PartitionInfo(0, (1,), (IsrMember(1, 0),), (), leader=leader, leader_epoch=epoch, partition_epoch=version)
     return partition.become(1, info)
 
 

@@ -56,7 +56,7 @@ class Node:
 
 
 def members(p: PartitionInfo) -> list[IsrMember]:
-    return [IsrMember(*pair) for pair in zip(p.isr, p.isr_epochs, strict=True)]
+    return list(p.isr_members)
 
 
 class Walk:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from yak.cluster.image import BrokerInfo, Delta, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import USER, BrokerState
 from yak.core.events import Notice
 from yak.views.broker_events import of_image
@@ -20,7 +21,7 @@ def broker(node_id=1, epoch=5, state=BrokerState.ACTIVE):
 
 
 def partition(number=0, *, leader=1, epoch=3, isr=(1, 2), replicas=(1, 2), **more):
-    return PartitionInfo(number, replicas, isr, (5,) * len(isr), (), (), leader, epoch, epoch, **more)
+    return PartitionInfo(number, replicas, tuple(IsrMember(node, 5) for node in isr), (), leader, epoch, epoch, **more)
 
 
 def image(*partitions, brokers=(), name="a", topic_id=TOPIC, configs=None, **more):

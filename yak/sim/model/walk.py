@@ -94,10 +94,8 @@ class Shadow:
         info = PartitionInfo(
             partition=0,
             replicas=NODES,
-            isr=tuple(each for each, _boot in entry.isr),
-            isr_epochs=tuple(boot for _each, boot in entry.isr),
-            elr=tuple(each for each, _boot in entry.elr),
-            elr_epochs=tuple(boot for _each, boot in entry.elr),
+            isr_members=tuple(map(IsrMember._make, entry.isr)),
+            elr_members=tuple(map(IsrMember._make, entry.elr)),
             leader=entry.leader,
             leader_epoch=entry.epoch,
             partition_epoch=view,

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 from tests.unit.server.http.rig import NO_AUTHORIZER, Log
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import parse_isr
 from yak.cluster.records import BrokerState
 from yak.server.http.context import Context, HttpLimits
 from yak.server.shell import Counters
@@ -38,7 +39,7 @@ def image_of(topics, nodes=(1, 2), http_port=0):
         name: TopicInfo(
             name,
             uuid.uuid5(uuid.NAMESPACE_DNS, name),
-            tuple(PartitionInfo(n, (1, 2), (1, 2), (1, 1), (), (), leader, 0, 0) for n, leader in enumerate(leaders)),
+            tuple(PartitionInfo(n, (1, 2), parse_isr("1@1,2@1"), (), leader, 0, 0) for n, leader in enumerate(leaders)),
         )
         for name, leaders in topics.items()
     }

@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
 from yak.tui.source.kafka import NO_ID, Disk, Snapshot, changes, link_events, rate_events
 from yak.tui.state.picture import UNKNOWN_STORE, Picture
@@ -21,7 +22,7 @@ def snapshot(number: int, *, leader: int = 1, isr: tuple[int, ...] = REPLICAS, e
         for state in [BrokerState.ACTIVE if node in isr else BrokerState.FENCED]
     }
     epoch = leader
-    info = PartitionInfo(0, REPLICAS, isr, (), (), (), leader, epoch, number)
+    info = PartitionInfo(0, REPLICAS, tuple(IsrMember(node, -1) for node in isr), (), leader, epoch, number)
     topics = more.pop("topics", {"orders": TopicInfo("orders", NO_ID, (info,))})
     image = Image(cluster_id="c", controller_id=1, controller_epoch=7, brokers=brokers, topics=topics)
     ends = {node: end if node in isr else None for node in REPLICAS}
@@ -81,7 +82,7 @@ def test_changes_of_a_topic_that_was_created_again_between_the_polls_delete_and_
 def test_changes_after_a_topic_grew_are_one_event() -> None:
     before, after = snapshot(1), snapshot(2)
     (info,) = after.image.topics["orders"].partitions
-    grown = TopicInfo("orders", NO_ID, (info, PartitionInfo(1, (2,), (2,), (), (), (), 2, 0, 2)))
+    grown = TopicInfo("orders", NO_ID, (info, PartitionInfo(1, (2,), (IsrMember(2, -1),), (), 2, 0, 2)))
     assert kinds(before, snapshot(2, topics={"orders": grown})) == ["topic-changed"]
 
 

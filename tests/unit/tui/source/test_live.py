@@ -13,6 +13,7 @@ import pytest
 
 from yak.client.metadata import Partition, Topic
 from yak.cluster.image import BrokerInfo, Image, PartitionInfo, TopicInfo
+from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
 from yak.errors import Unreachable, YakError
 from yak.ids import TopicPartition
@@ -240,7 +241,7 @@ def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_re
 ) -> None:
     """An address without a port, and partition 1 of a topic without partition 0."""
     image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
-    gap = TopicInfo("orders", NO_ID, (PartitionInfo(1, (1,), (1,), (), (), (), 1, 0, 0),))
+    gap = TopicInfo("orders", NO_ID, (PartitionInfo(1, (1,), (IsrMember(1, -1),), (), 1, 0, 0),))
     images = [image, None, *[replace(image, topics={"orders": gap})] * 2, image]
 
     def next_answer(_servers: str, before: Snapshot | None) -> Snapshot:
