@@ -262,7 +262,11 @@ def test_a_bad_batch_is_refused_and_nothing_is_appended(rig, spoil, error):
     assert rig.produce("orders", [b"healthy"]).error_code == 0
 
 
-@pytest.mark.parametrize("records", [gzip.compress(b"\xff" * 100), gzip.compress(b"\0" * 100)[:20], b"no gzip"])
+@pytest.mark.parametrize(
+    "records",
+    [gzip.compress(b"\xff" * 100), gzip.compress(b"\0" * 100)[:20], b"no gzip"],
+    ids=["no records", "cut off", "no gzip"],
+)
 def test_records_that_no_client_could_parse_are_refused_for_good_and_not_repacked(rig, records):
     """Clients retry CORRUPT_MESSAGE; Kafka's LogValidator answers INVALID_RECORD, or UNKNOWN_SERVER_ERROR."""
     rig.create_topic("packed", compression_type="lz4")
