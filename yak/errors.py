@@ -17,6 +17,7 @@ Any other exception in the core is a bug in YAK too. While one request is served
 `yak.broker` turns a PeerError into an error code for the client.
 """
 
+import copyreg
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -78,6 +79,10 @@ class YakError(Exception):
         self.why = why
         self.try_ = try_
         self._notes: list[str] = []
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without `__init__`, whose arguments `args` lacks: process pools and Spark carry errors between processes."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]  # typeshed lacks it
 
     @property
     def __notes__(self) -> list[str]:  # type: ignore[override]  # PEP 678; `why` and `try_` may be set later

@@ -87,10 +87,6 @@ class UnsupportedSetting(ReadError):
         )
         self.setting = setting
 
-    def __reduce__(self) -> Any:
-        """Pickle by arguments: Spark carries errors between processes."""
-        return type(self), (self.setting, self.why)
-
 
 class DataLoss(ReadError):
     """Requested records are gone: deleted by retention, truncated, or their topic was deleted."""
@@ -109,9 +105,6 @@ class DataLoss(ReadError):
         self.start = start
         self.earliest = earliest  # the first offset that is left; None when no record is left to read
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.why, self.topic, self.partition, self.start, self.earliest)
-
 
 class NotReadable(ReadError):
     """No response in time, or an invalid one: no broker, no leader, no permission, damaged records."""
@@ -120,6 +113,3 @@ class NotReadable(ReadError):
 
     def __init__(self, message: str, why: str = "", try_: tuple[str, ...] = ()) -> None:
         super().__init__("spark-read", message, why=why, try_=try_)
-
-    def __reduce__(self) -> Any:
-        return type(self), (self.message, self.why, self.try_)

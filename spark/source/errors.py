@@ -6,7 +6,6 @@ Spark's own error conditions do, so that `yak spark` finds it there.
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from yak.errors import YakError
 
@@ -28,14 +27,6 @@ class SourceError(YakError):
         why = f": {self.why}" if self.why else ""
         tries = f". Try: {'; or '.join(self.try_)}" if self.try_ else ""
         return " ".join(f"[{self.code}] {self.message}{why}{tries}".split())
-
-    def __reduce__(self) -> Any:
-        """Pickle by arguments: Spark carries errors between processes."""
-        return _again, (type(self), self.code, self.message, self.why, self.try_)
-
-
-def _again(kind: type[SourceError], code: str, message: str, why: str, try_: tuple[str, ...]) -> SourceError:
-    return kind(code, message, why=why, try_=try_)
 
 
 def bad_option(name: str, value: object, why: str, *try_: str) -> SourceError:

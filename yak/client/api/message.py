@@ -179,6 +179,10 @@ class Message:
             )
             raise failure from error
 
+    def __reduce__(self) -> tuple[type["Message"], tuple[object, ...]]:
+        """Pickle the bytes and the serdes, for process pools: what is not decoded yet is a mark of this process."""
+        return Message, (self._received, *self._serdes)
+
     def __repr__(self) -> str:
         raw = self._received
         return f"Message({raw.topic!r}, {raw.partition}, offset={raw.offset}, key={raw.key!r}, value={raw.value!r})"

@@ -1,5 +1,8 @@
 """A message decodes itself when it is asked, and spoils nothing else when it cannot."""
 
+import copy
+import pickle
+
 import pytest
 from messages import message
 
@@ -42,3 +45,11 @@ def test_value_that_is_not_json_is_reported_with_its_offset_and_a_remedy():
     with pytest.raises(YakError, match="the key of orders-1 at offset 41 is not text"):
         _ = it.key
     assert message(key=b"\xff", keys=BYTES).key == b"\xff"
+
+
+def test_message_that_was_pickled_or_copied_decodes_itself():
+    unread, read = message(key=b"u1", value=b"[1]"), message(key=b"u1", value=b"[1]")
+    assert read.value == [1]
+    for it in (unread, read):
+        for other in (pickle.loads(pickle.dumps(it)), copy.deepcopy(it)):
+            assert (other.key, other.value, other.topic_partition, other.offset) == ("u1", [1], it.topic_partition, 0)
