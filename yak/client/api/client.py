@@ -6,7 +6,7 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from yak.client.admin import Admin
 from yak.client.api.consumer import Assignor, Consumer, GroupProtocol, OffsetReset
-from yak.client.api.failures import closed, explaining, require_text
+from yak.client.api.failures import closed, explaining, require_seconds, require_text
 from yak.client.api.message import Serde
 from yak.client.api.producer import Acks, Compression, Producer
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap
@@ -58,6 +58,7 @@ class Client:
     def __init__(
         self, bootstrap: Bootstrap = None, *, timeout: float = 10.0, config: Mapping[str, Any] | None = None
     ) -> None:
+        require_seconds("timeout", timeout)
         self.bootstrap = find_bootstrap(bootstrap)
         self._config = check_config(config)
         self._made: list[Producer | Consumer] = []
@@ -80,13 +81,13 @@ class Client:
         configs: Mapping[str, object] | None = None,
         if_not_exists: bool = False,
     ) -> None:
-        """Create a topic; it is usable when this returns. None: the broker's default.
+        """Create a topic; it is usable when this returns. None: the broker's default, also as a config's value.
 
         Raises YakError (`topic-exists`, `bad-topic-name`, `bad-partition-count`, `bad-replication-factor`,
         `bad-config`).
         """
         with explaining(f'topic "{name}" was not created'):
-            texts = {key: _text(value) for key, value in (configs or {}).items()}
+            texts = {key: _text(value) for key, value in (configs or {}).items() if value is not None}
             require_text(*texts, *texts.values())
             try:
                 self._admin.create_topic(

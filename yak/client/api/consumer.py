@@ -12,8 +12,17 @@ from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
 from yak.client.api.asynchronous.worker import in_thread
-from yak.client.api.failures import bad_argument, closed, explaining, is_whole_number, require_text, translated
-from yak.client.api.message import JSON, TEXT, Message, Serde
+from yak.client.api.failures import (
+    bad_argument,
+    closed,
+    explaining,
+    is_whole_number,
+    require_partitions,
+    require_seconds,
+    require_text,
+    translated,
+)
+from yak.client.api.message import JSON, TEXT, Message, Serde, require_serdes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.consumer import (
     Callbacks,
@@ -193,6 +202,8 @@ class Consumer:
     ) -> None:
         if group_id is not None and not group_id:  # librdkafka's binding would abort the process
             raise UsageError("bad-group-id", "a group needs a name", try_=('group_id="billing"', "group_id=None"))
+        require_serdes(keys, values)
+        require_seconds("timeout", timeout)
         self.bootstrap = find_bootstrap(bootstrap)
         self.group_id = group_id
         self._timeout_s = timeout
@@ -235,9 +246,11 @@ class Consumer:
         self._require_group("subscribe")
         if self.reading.is_ending:
             raise closed("consumer")
-        names = [topics] if isinstance(topics, str) else list(topics)
-        with explaining(f"{', '.join(names) or 'nothing'} cannot be subscribed to"):
-            require_text(*names)
+        with explaining(f"{topics!r} cannot be subscribed to"):
+            names = [topics] if isinstance(topics, str) else list(topics)
+            if not names:
+                raise bad_argument("subscribe() without a topic", "there is none to read", "consumer.unsubscribe()")
+            require_text("".join(names))  # raises for a name that is no text
             if not self._is_subscribed and self.assignment():
                 self.unsubscribe()  # or librdkafka refuses the group's partitions that are assigned already
             self._handle.subscribe(names, Callbacks(on_assigned, on_revoked, on_lost))
@@ -283,6 +296,7 @@ class Consumer:
     def _require_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Check that the partitions exist: librdkafka waits silently for a missing one."""
         with explaining("the partitions could not be assigned"):
+            require_partitions(partitions)
             metadata = read_metadata(self._handle.consumer, timeout_s=self._timeout_s)
             for each in partitions:
                 count = len(metadata.require_topic(each.topic).partitions)
@@ -450,6 +464,7 @@ class Consumer:
     def _quieten(self, partitions: Iterable[TopicPartition] | None, note: Any, verb: str) -> None:
         ours = self.assignment()
         wanted = ours if partitions is None else list(partitions)
+        require_partitions(wanted)
         note(wanted)
         with explaining(f"the partitions could not be {verb}d"):
             getattr(self._handle, verb)([each for each in wanted if each in ours])

@@ -1,12 +1,13 @@
 """Errors of the Python API: YAK's, never librdkafka's, with advice for programs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from operator import index
 from typing import Any
 
 from yak.client.errors import Written, from_exception, from_kafka, kafka_exceptions, slug_of, was_written
 from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
 
 _TRY = {
     "timed-out": ("yak doctor", "give it more time: timeout=30 (seconds), delivery_timeout=60 of a producer"),
@@ -84,6 +85,32 @@ def is_whole_number(number: Any) -> bool:
 def bad_argument(what: str, why: str, *try_: str) -> UsageError:
     """The error for an argument that a call cannot have."""
     return UsageError("usage", what, why=why, try_=try_)
+
+
+SECONDS_MAX = 2_000_000
+"""librdkafka has milliseconds in 31 bits."""
+
+
+def require_seconds(name: str, seconds: Any) -> None:
+    """Refuse a limit that is none. librdkafka waits for ever with 0, and reports the others as its own settings, or as an
+    unreachable broker. Raises UsageError."""
+    if not (isinstance(seconds, int | float) and 0 < seconds <= SECONDS_MAX):
+        raise bad_argument(
+            f"{name}={seconds!r} is no time limit",
+            f"it is a number of seconds from above 0 to {SECONDS_MAX}",
+            f"{name}=30",
+        )
+
+
+def require_partitions(partitions: Iterable[TopicPartition]) -> None:
+    """Refuse other things than partitions: one partition alone is an iterable of a name and a number. Raises UsageError."""
+    for each in partitions:
+        if not isinstance(each, TopicPartition):
+            raise bad_argument(
+                f"{each!r} is no partition",
+                "the call takes several TopicPartitions",
+                '[yak.TopicPartition("orders", 0)]',
+            )
 
 
 def require_text(*texts: Any) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from yak.client.api.failures import bad_argument
 from yak.client.consumer import ConsumerRecord
 from yak.errors import UsageError, YakError
 from yak.ids import LeaderEpoch, Offset, TopicPartition
@@ -21,6 +22,18 @@ class Serde:
     name: str
     encode: Callable[[Any], bytes]
     decode: Callable[[bytes], Any]
+
+
+def require_serdes(keys: Any, values: Any) -> None:
+    """Refuse what is no Serde, such as a function alone. Raises UsageError."""
+    for what, serde in (("keys", keys), ("values", values)):
+        if not isinstance(serde, Serde):
+            raise bad_argument(
+                f"{what}={serde!r} is no serde",
+                "a serde encodes and decodes",
+                f'{what}=yak.Serde("name", encode, decode)',
+                f"{what}=yak.BYTES, yak.TEXT or yak.JSON",
+            )
 
 
 def to_bytes(serde: Serde, what: str, value: Any) -> bytes | None:

@@ -24,10 +24,11 @@ from yak.client.api.failures import (
     explaining,
     for_python,
     is_whole_number,
+    require_seconds,
     require_text,
     send_failed,
 )
-from yak.client.api.message import JSON, TEXT, Sent, Serde, to_bytes
+from yak.client.api.message import JSON, TEXT, Sent, Serde, require_serdes, to_bytes
 from yak.client.api.settings import Bootstrap, check_config, find_bootstrap, handle_config
 from yak.client.errors import from_exception, kafka_exceptions, names_no_partition
 from yak.client.produce import Outgoing, cause_of, enqueue, serve, settle
@@ -154,6 +155,8 @@ class Producer:
         _is_known: bool = False,
     ) -> None:
         self.bootstrap = find_bootstrap(bootstrap)
+        require_serdes(keys, values)
+        require_seconds("delivery_timeout", delivery_timeout)
         self._serdes = (keys, values)
         self._delivery_timeout_s = delivery_timeout
         settings: dict[str, Any] = {

@@ -34,7 +34,8 @@ def find_bootstrap(given: Bootstrap) -> str:
     if given is None:
         text, origin = os.environ.get(VARIABLE) or DEFAULT, VARIABLE
     else:
-        text, origin = (given if isinstance(given, str) else ",".join(given)), "bootstrap"
+        with explaining(f"bootstrap={given!r} names no broker"):
+            text, origin = (given if isinstance(given, str) else ",".join(given)), "bootstrap"
     try:
         return parse_addresses(text)
     except ValueError as error:

@@ -25,6 +25,12 @@ def test_an_address_that_is_none_is_refused_by_name(bad):
     assert refused.value.why
 
 
+@pytest.mark.parametrize("bad", [5, b"host:1", [5]])
+def test_an_address_of_another_type_is_refused(bad):
+    with pytest.raises(UsageError, match=r"^bootstrap=.* names no broker"):
+        find_bootstrap(bad)
+
+
 def test_a_bad_variable_is_named(monkeypatch):
     monkeypatch.setenv("YAK_BOOTSTRAP_SERVERS", "host:x")
     with pytest.raises(UsageError, match="YAK_BOOTSTRAP_SERVERS"):

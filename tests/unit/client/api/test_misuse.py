@@ -1,5 +1,6 @@
 """Arguments that no producer or consumer can have: a UsageError at the call, never another exception or a silent change."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.errors import raises_error
+from yak.client.api.client import Client
 from yak.client.api.consumer import Consumer
 from yak.client.api.producer import Producer
 from yak.errors import UsageError
@@ -69,9 +71,19 @@ def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: d
         lambda consumer: consumer.offset_for_time(PLACE, 1 << 70),
         lambda consumer: consumer.subscribe("\ud800"),
         lambda consumer: consumer.subscribe(["t", "t\0u"]),
+        lambda consumer: consumer.subscribe([]),
+        lambda consumer: consumer.subscribe([5]),
+        lambda consumer: consumer.subscribe(5),
+        lambda consumer: consumer.pause(PLACE),
+        lambda consumer: consumer.resume("t"),
+        lambda consumer: consumer.pause([("t", 0)]),
+        lambda consumer: consumer.assign(PLACE),
+        lambda consumer: consumer.assign("t"),
+        lambda consumer: consumer.assign([("t", 0)]),
+        lambda consumer: consumer.assign({("t", 0): 5}),
     ],
 )
-def test_call_with_a_number_or_name_out_of_range_is_refused(
+def test_call_with_an_argument_that_it_cannot_have_is_refused(
     consumer: Consumer, call: Callable[[Consumer], object]
 ) -> None:
     with raises_error(UsageError, "usage"):
@@ -87,6 +99,24 @@ def test_setting_that_librdkafka_crashes_on_or_cuts_off_is_refused(setting: str,
     }.get(setting, {setting: text})
     with raises_error(UsageError, "usage"):
         Consumer(NOWHERE, _is_known=True, **options)
+
+
+@pytest.mark.parametrize("kind", [Consumer, Producer])
+@pytest.mark.parametrize("serde", [None, "JSON", bytes.decode])
+@pytest.mark.parametrize("option", ["keys", "values"])
+def test_serde_that_is_none_is_refused(kind: type[Consumer | Producer], option: str, serde: Any) -> None:
+    options: dict[str, Any] = {option: serde}
+    with raises_error(UsageError, "usage", match=f"^{option}=.* is no serde"):
+        kind(NOWHERE, _is_known=True, **options)
+
+
+@pytest.mark.parametrize("kind", [Consumer, Producer, Client])
+@pytest.mark.parametrize("seconds", [None, "5", 0, -1, math.inf, math.nan, 1e12])
+def test_time_limit_that_is_none_is_refused_by_its_name(kind: type[Consumer | Producer | Client], seconds: Any) -> None:
+    name = "delivery_timeout" if kind is Producer else "timeout"
+    options: dict[str, Any] = {name: seconds}
+    with raises_error(UsageError, "usage", match=f"^{name}={seconds!r} is no time limit"):
+        kind(NOWHERE, **options)
 
 
 def test_group_without_a_name_is_refused() -> None:
