@@ -1,5 +1,6 @@
 """POST /topics/{name}/csv on real brokers: good files, broken ones, large ones, and a broker killed in the middle."""
 
+import gzip
 import json
 import random
 import threading
@@ -113,6 +114,16 @@ def test_files_that_cannot_be_are_refused_before_anything_is_written(cluster, to
             assert (found.status_code, found.json()["error"]) == (400, error), (data, query, found.text)
             assert found.json()["hint"]
     assert rows_of(cluster, topic) == []
+
+
+def test_a_compressed_file_is_refused_instead_of_read_as_its_text(cluster, topic):
+    zipped = gzip.compress(b"id,name\n1,tea\n")
+    found = upload(cluster, topic, zipped, headers={"content-encoding": "gzip"}, encoding="latin-1")
+    assert (found.status_code, found.json()["error"]) == (415, "content-encoding")
+    assert found.headers["accept-encoding"] == "identity"
+    assert rows_of(cluster, topic) == []
+    plain = upload(cluster, topic, b"id,name\n1,tea\n", headers={"content-encoding": "Identity"})
+    assert plain.json()["written"] == 1
 
 
 def test_a_form_and_a_topic_that_cannot_be_are_refused(cluster, topic):

@@ -113,9 +113,18 @@ def is_small(request: Request) -> bool:
 async def body_pieces(context: Context, request: Request, *, bytes_max: int | None) -> AsyncIterator[bytes]:
     """The pieces of the body as they arrive, within size and time limits. The caller's time between two pieces is free.
 
-    Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 400 `cut`.
+    Raises Problem: 413 `body-too-large`, 408 `body-too-slow`, 400 `cut`, 415 `content-encoding` (RFC 9110, 15.5.16).
     """
     limits = context.limits
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding.lower() != "identity":
+        raise Problem(
+            415,
+            "content-encoding",
+            f"the body has content encoding {encoding[:64]!r}; the broker decodes none",
+            "send it without compression",
+            headers={"accept-encoding": "identity"},
+        )
     declared = request.headers.get("content-length", "")
     if bytes_max is not None and declared.isdigit() and int(declared) > bytes_max:
         raise _too_large(f"the body may have at most {bytes_max} bytes")
