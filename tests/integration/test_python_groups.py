@@ -464,6 +464,28 @@ def test_close_within_a_rebalance_callback_is_refused(client: yak.Client, topic:
         assert consumer.is_closed
 
 
+@pytest.mark.parametrize("how", ["close", "assign"])
+def test_positions_and_committed_offsets_are_known_when_the_group_is_left(
+    client: yak.Client, topic: str, group: str, how: str
+) -> None:
+    seen: dict[int, tuple[int, int | None]] = {}
+
+    def revoked(partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            seen[each.partition] = (consumer.position(each), consumer.committed(each))
+
+    unread = TopicPartition(topic, 3)
+    consumer = client.consumer(group_id=group, timeout=5)
+    consumer.commit({unread: 7})
+    consumer.subscribe(topic, on_assigned=consumer.pause, on_revoked=revoked)
+    joined(consumer, 4)
+    if how == "close":
+        consumer.close()
+    else:
+        consumer.assign([unread])
+    assert seen == {0: (0, None), 1: (0, None), 2: (0, None), 3: (7, 7)}
+
+
 def test_subscription_while_the_consumer_closes_is_refused(client: yak.Client, topic: str, group: str) -> None:
     consumer = client.consumer(group_id=group)
     consumer.subscribe(topic, on_revoked=lambda _: consumer.subscribe(topic))

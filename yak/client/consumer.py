@@ -488,6 +488,7 @@ class ConsumerHandle(Generic[R]):
 
         self._make: Callable[[], Any] = partial(Consumer, config, **options)
         self.consumer: Any = self._make()
+        self._is_closing = False
         self._wire: Any = Wire
         self._is_cooperative = is_cooperative
         self.inbox: Inbox[R] = Inbox() if inbox is None else inbox
@@ -533,7 +534,8 @@ class ConsumerHandle(Generic[R]):
         One that had a group's assignment could refuse the next one (_STATE, after a cooperative protocol), or read it from
         the start that the group's had: it requests that again after an outdated response (rd_kafka_toppar_offset_retry).
         """
-        self.consumer.close()
+        self.close()
+        self._is_closing = False
         self.inbox.forget_all()
         self.consumer = self._make()
 
@@ -615,8 +617,14 @@ class ConsumerHandle(Generic[R]):
             self.inbox.stored(later)
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, Answer]:
-        """The group's committed offsets."""
-        return _answers(self.consumer.committed(self.wires(partitions), timeout=timeout_s))
+        """The group's committed offsets. A consumer that closes would get no answer in a rebalance callback: librdkafka
+        waits for the coordinator of a group that it is leaving."""
+        asker = self._make() if self._is_closing else self.consumer
+        try:
+            return _answers(asker.committed(self.wires(partitions), timeout=timeout_s))
+        finally:
+            if asker is not self.consumer:
+                asker.close()
 
     def offsets_at(self, times_ms: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, Answer]:
         """The first offset at or after a time (ListOffsets): -1 is the end and -2 the beginning, as times."""
@@ -641,6 +649,7 @@ class ConsumerHandle(Generic[R]):
 
     def close(self) -> None:
         """Leave the group; nothing is committed but stored offsets."""
+        self._is_closing = True
         self.consumer.close()
 
 
