@@ -421,6 +421,23 @@ def test_the_command_line_holds_where_a_test_says_nothing(examples: Examples) ->
     result.assert_outcomes(passed=4)
 
 
+def test_plugin_causes_no_warning(examples: Examples) -> None:
+    examples.write(
+        test_strict="""
+        def test_restart(yak_cluster, yak_topic):
+            yak_cluster.kill(1)
+            yak_cluster.restart(1)
+            assert yak_cluster.leader_of(yak_topic) == 1
+
+        def test_next(yak_cluster, yak_session_cluster):
+            pass
+        """
+    )
+    result = examples.run("-W", "error")
+    result.assert_outcomes(passed=2)
+    assert "Warning" not in result.stdout.str() + result.stderr.str()
+
+
 def test_workers_of_xdist_have_clusters_of_their_own(examples: Examples) -> None:
     examples.write(
         test_workers="""

@@ -18,7 +18,7 @@ import sys
 from typing import Final, Self
 
 from yak.local.processes import end_processes_of
-from yak.local.spawn import yak_environment
+from yak.local.spawn import Detached, yak_environment
 
 ALL_CLEAN: Final = b"."
 _DELETE: Final = "delete"
@@ -35,7 +35,7 @@ class Guardian:
 
     def __init__(self, folder: str, *, deletes: bool = False) -> None:
         more = [_DELETE] if deletes else []
-        self._child = subprocess.Popen(  # noqa: S603 - our own module, and no shell
+        self._child = Detached(
             [sys.executable, "-P", "-m", "yak.local.guardian", str(os.getpid()), folder, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from yak.errors import StartRefused, UsageError, WaitTimeout
 from yak.local import processes
 from yak.local.log_file import last_line, size
 from yak.local.processes import ProcessId, identify
-from yak.local.spawn import foreign_environment, is_frozen, open_log
+from yak.local.spawn import Detached, foreign_environment, is_frozen, open_log
 from yak.private_files import make_directory
 
 PATIENCE_SECONDS: Final = 20.0
@@ -153,7 +153,7 @@ def start(
     log_start = size(log_path)
     log = open_log(log_path)
     try:
-        child = subprocess.Popen(  # noqa: S603 - the program was found above, and no shell reads it
+        child = Detached(
             [program, "-"],
             stdin=subprocess.PIPE,
             stdout=log,

@@ -75,14 +75,21 @@ def open_log(path: str) -> int:
     return open_file(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
-def spawn_detached(argv: Sequence[str], *, log_path: str, environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+class Detached(subprocess.Popen[bytes]):
+    """A program that outlives this object, so that no ResourceWarning is due: with `-W error` it fails the user's test."""
+
+    def __del__(self) -> None:
+        super().__del__(_warn=lambda *_, **__: None)  # type: ignore[call-arg]  # it still collects the exit status
+
+
+def spawn_detached(argv: Sequence[str], *, log_path: str, environment: Mapping[str, str]) -> Detached:
     """Start a program in its own session, with both outputs appended to a log file.
 
     The session keeps the terminal's Ctrl+C from it, and the program outlives `yak`.
     """
     log = open_log(log_path)
     try:
-        return subprocess.Popen(  # noqa: S603 - the argument list is ours, and no shell reads it
+        return Detached(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=log,
