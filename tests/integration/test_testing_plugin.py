@@ -332,6 +332,35 @@ def test_a_failing_test_shows_what_the_brokers_printed_and_a_passing_one_does_no
     assert "yak node-1 log" not in "\n".join(examples.run("--yak-log-lines=0").outlines)
 
 
+def test_a_failing_test_shows_the_log_of_the_session_cluster_since_it_began(examples: Examples) -> None:
+    examples.write(
+        test_failing="""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def tables(yak_session_cluster):
+            return yak_session_cluster.create_topic("before-the-tests")
+
+        def test_fails(tables):
+            assert False, "as planned"
+
+        def test_fails_too(tables, yak_session_cluster):
+            yak_session_cluster.create_topic("within-the-test")
+            assert "before-the-tests" not in yak_session_cluster.log(1)
+            assert False, "as planned"
+
+        def test_uses_it_not():
+            assert False
+        """
+    )
+    result = examples.run()
+    result.assert_outcomes(failed=3)
+    _, first, second = "\n".join(result.outlines).split("yak session node-1 log")
+    assert "before-the-tests" in first
+    assert "within-the-test" in second
+    assert "before-the-tests" not in second.partition("test_uses_it_not")[0].partition("within-the-test")[0]
+
+
 def test_impossible_cluster_or_topic_is_reported_in_a_few_lines(examples: Examples) -> None:
     examples.write(
         test_wrong="""

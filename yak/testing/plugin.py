@@ -96,6 +96,7 @@ def yak_session_cluster(request: pytest.FixtureRequest, _yak_session: "Session")
     from yak.testing.fixture_options import wanted_cluster
 
     cluster = _lend(_yak_session, wanted_cluster(request, fresh=True))
+    request.session.stash[_CLUSTER] = cluster
     try:
         yield cluster
     finally:
@@ -123,12 +124,18 @@ def yak_topic(request: pytest.FixtureRequest, yak_cluster: "Cluster") -> str:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Add the brokers' output since the test began to the report of a failed test."""
     report = yield
-    if report.failed and _CLUSTER in item.stash:
+    clusters = [("yak", item.stash[_CLUSTER])] if _CLUSTER in item.stash else []
+    if "yak_session_cluster" in getattr(item, "fixturenames", ()) and _CLUSTER in item.session.stash:
+        clusters.append(("yak session", item.session.stash[_CLUSTER]))
+    if report.failed and clusters:
         from yak.testing.fixture_options import Defaults
 
         lines_max = Defaults.of(item.config).log_lines
-        for node_id, text in item.stash[_CLUSTER].log_tails(lines_max).items() if lines_max else ():
-            report.sections.append((f"yak node-{node_id} log", text or "(nothing since the test began)"))
+        for name, cluster in clusters if lines_max else ():
+            for node_id, text in cluster.log_tails(lines_max).items():
+                report.sections.append((f"{name} node-{node_id} log", text or "(nothing since the test began)"))
+    if report.when == "teardown" and _CLUSTER in item.session.stash:
+        item.session.stash[_CLUSTER].mark_logs()
     return report
 
 
