@@ -177,6 +177,7 @@ class Producer:
             self._handle: Any = Handle(common)
         self._deliveries = Deliveries(has_offsets=str(settings["acks"]) != "0")
         self._is_closed = False
+        self._closing_thread: threading.Thread | None = None
         stop = threading.Event()
         # The thread must not reference this object, or a discarded producer would never be collected.
         self._thread = threading.Thread(
@@ -238,7 +239,10 @@ class Producer:
 
     def offer(self, topic: str, record: Outgoing) -> Delivery | None:
         """Queue an encoded record; None when the queue is full. Never waits."""
-        if self._is_closed:
+        # While it closes, callbacks of futures may send; records of other threads would keep the flush from its end.
+        if self._is_closed or (
+            self._closing_thread and threading.current_thread() not in (self._closing_thread, self._thread)
+        ):
             raise closed("producer")
         delivery = Delivery()
         try:
@@ -286,11 +290,12 @@ class Producer:
     def close(self, timeout: float | None = None) -> None:
         """Flush, then end. A second call does nothing. Raises the errors of `flush`, but closes in any case.
 
-        Records that are not settled in `timeout` seconds are dropped, and fail.
+        Other threads cannot send any more. Records that are not settled in `timeout` seconds are dropped, and fail.
         """
         if self._is_closed:
             return
         self._require_outside_callback("close")
+        self._closing_thread = threading.current_thread()
         try:
             self.flush(timeout)
         finally:

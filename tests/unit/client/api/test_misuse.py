@@ -1,6 +1,7 @@
 """Arguments that no producer or consumer can have: a UsageError at the call, never another exception or a silent change."""
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,7 +12,7 @@ from tests.errors import raises_error
 from yak.client.api.client import Client
 from yak.client.api.consumer import Consumer
 from yak.client.api.producer import Producer
-from yak.errors import UsageError
+from yak.errors import UsageError, YakError
 from yak.ids import TopicPartition
 
 NOWHERE = "127.0.0.1:1"
@@ -150,3 +151,25 @@ def test_call_that_would_wait_for_its_own_callback_is_refused(verb: str) -> None
     assert delivery.exception(10) is not None
     made.close()
     assert [str(error).split("\n")[0] for error in caught] == [f"{verb}() within a callback of a future"]
+
+
+def test_closing_producer_accepts_records_of_callbacks_only() -> None:
+    made = Producer(NOWHERE, delivery_timeout=1.0, _is_known=True)
+    followed: list[object] = []
+    made.send("t", 1).add_done_callback(lambda _: followed.append(made.send("t", 2)))
+
+    def close() -> None:
+        with pytest.raises(YakError):
+            made.close(60)  # until the records have failed
+
+    closing = threading.Thread(target=close)
+    closing.start()
+    refused = False
+    while closing.is_alive() and not refused:
+        try:
+            made.send("t", 3)
+        except UsageError as error:
+            refused = error.code == "closed" and not made.is_closed
+    closing.join()
+    assert refused
+    assert len(followed) == 1
