@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -66,6 +66,8 @@ class Deliveries:
 
     def __init__(self, *, has_offsets: bool) -> None:
         self._has_offsets = has_offsets
+        self.pending: set[Delivery] = set()
+        """Of the records that librdkafka accepted: those that are not settled."""
         self._fatal: Any = None
         self._failed: deque[Delivery] = deque(maxlen=FAILURES_MAX)
 
@@ -75,6 +77,10 @@ class Deliveries:
 
     def settle(self, delivery: Delivery, topic: str, error: Any, message: Any) -> None:
         """Process librdkafka's delivery report of one record."""
+        self._settle(delivery, topic, error, message)
+        self.pending.discard(delivery)
+
+    def _settle(self, delivery: Delivery, topic: str, error: Any, message: Any) -> None:
         if error is not None:
             delivery.set_exception(send_failed(error, topic, cause_of(error, self._fatal)))
             self._failed.append(delivery)
@@ -253,6 +259,9 @@ class Producer:
                 raise for_python(from_exception(error, f'a record for topic "{topic}" was not sent')) from None
             # librdkafka has the topic's metadata by now, and raises the error that it would otherwise report later.
             self._deliveries.settle(delivery, topic, error.args[0], None)
+        self._deliveries.pending.add(delivery)
+        if delivery.done():  # its report came before it was added
+            self._deliveries.pending.discard(delivery)
         return delivery
 
     def __bool__(self) -> bool:
@@ -269,13 +278,21 @@ class Producer:
         return self._is_closed
 
     def flush(self, timeout: float | None = None) -> None:
-        """Wait until every record is acknowledged or has failed; at most `timeout` seconds, else `delivery_timeout`.
+        """Wait until every record sent before is acknowledged or has failed; at most `timeout` seconds, else
+        `delivery_timeout`.
 
         Raises SendFailed for records that failed since the last flush and whose futures were not checked, YakError
         (`timed-out`) when some records are still not settled, UsageError (`usage`) within a callback of a future.
         """
         self._require_outside_callback("flush")
-        left = self._settle(self._delivery_timeout_s + GRACE_S if timeout is None else timeout)
+        self._flush(self._settle_sent, timeout)
+
+    def finish(self, timeout: float | None = None) -> None:
+        """As `flush`, also for records that are sent meanwhile."""
+        self._flush(self._settle, timeout)
+
+    def _flush(self, settle_: Callable[[float], int], timeout: float | None) -> None:
+        left = settle_(self._delivery_timeout_s + GRACE_S if timeout is None else timeout)
         failure = self._deliveries.unseen_failure()
         if failure is not None:
             raise failure
@@ -297,7 +314,7 @@ class Producer:
         self._require_outside_callback("close")
         self._closing_thread = threading.current_thread()
         try:
-            self.flush(timeout)
+            self.finish(timeout)
         finally:
             self.abandon(0.0)
 
@@ -326,6 +343,17 @@ class Producer:
         if self._stop.is_set():
             return 0
         return settle(self._handle, timeout_s, self._deliveries.stop)
+
+    def _settle_sent(self, timeout_s: float) -> int:
+        """`_settle` for the records sent before, as Java's flush: other threads may go on sending."""
+        deadline = time.monotonic() + timeout_s
+        waiting = self._deliveries.pending.copy()
+        while not self._stop.is_set() and (waiting := {each for each in waiting if not each.done()}):
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return len(waiting)
+            serve(self._handle.flush, min(SERVE_S, left_s), self._deliveries.stop)
+        return 0
 
     def __enter__(self) -> Self:
         return self

@@ -8,9 +8,12 @@ import pytest
 from confluent_kafka import KafkaError
 
 from tests.messages import kafka_message
+from yak.client.api import producer as producer_api
 from yak.client.api.failures import SendFailed
 from yak.client.api.message import Sent
-from yak.client.api.producer import Deliveries, Delivery, _serve
+from yak.client.api.producer import Deliveries, Delivery, Producer, _serve
+from yak.client.produce import serve
+from yak.errors import YakError
 
 
 def report(timestamp=(1, 1234)):
@@ -120,3 +123,23 @@ def test_callback_that_exits_does_not_end_the_thread_of_the_deliveries(monkeypat
     _serve(handle, deliveries, stop)
     assert second.result(0).offset == 4
     assert raised == [SystemExit]
+
+
+def test_flush_waits_for_earlier_records_only(monkeypatch):
+    made = Producer("127.0.0.1:1", delivery_timeout=1.0, _is_known=True)
+    earlier = Delivery()
+    made._deliveries.pending.add(earlier)
+
+    def acknowledge(call, wait_s, on_fatal):
+        if call == made._handle.flush and not earlier.done():
+            made.send("orders", 2)
+            made._deliveries.settle(earlier, "orders", None, report())
+        else:
+            serve(call, wait_s, on_fatal)
+
+    monkeypatch.setattr(producer_api, "serve", acknowledge)
+    made.flush(0.5)
+    assert earlier.result(0).offset == 4
+    with pytest.raises(YakError, match="are not settled yet"):
+        made.finish(0.0)
+    made.abandon(0.0)

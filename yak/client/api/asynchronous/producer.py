@@ -106,7 +106,7 @@ class AsyncProducer:
         return delivery
 
     async def flush(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - librdkafka's, not the task's
-        """Wait until every record is acknowledged or has failed. Raises the errors of the blocking `flush`."""
+        """Wait until every record sent before is acknowledged or has failed. Raises the errors of the blocking `flush`."""
         producer = self._begun
         await self._loop.wait(in_thread(lambda: producer.flush(timeout)))
 
@@ -121,7 +121,7 @@ class AsyncProducer:
         producer = self._begun
         try:
             if error is None:
-                await self.flush()
+                await self._loop.wait(in_thread(producer.finish))
         finally:
             # On success all is flushed. After an error the records are still sent; a cancellation, which Trio's nurseries
             # raise in a group, allows only the short grace.
