@@ -10,7 +10,7 @@ import gc
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TextIO
 
 if TYPE_CHECKING:
     import re
@@ -85,12 +85,20 @@ def _flush() -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _reader_gone()
+    except OSError:
+        _discard(sys.stdout)
+        raise
 
 
 def _reader_gone() -> int:
-    """The reader of stdout is gone (`yak … | head`): keep Python's flush at exit from printing an error."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """The reader of stdout is gone (`yak … | head`)."""
+    _discard(sys.stdout)
     return 0
+
+
+def _discard(stream: TextIO) -> None:
+    """Keep Python's flush at exit from failing on what a stream still holds: it prints an error and exits with 120."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _dispatch(argv: list[str], made: "list[Globals]") -> int:
@@ -232,9 +240,12 @@ def _report(error: Exception, argv: list[str], made: "list[Globals]") -> int:
     path = _keep_traceback(error, argv, is_bug=is_bug)
     if is_bug and path:
         failure.try_ = (f"less {path}", *failure.try_)
-    out.error(failure)
-    if path and out.verbose and out.quiet < 2:
-        out.stderr.write(f"  traceback: {path}\n")
+    try:
+        out.error(failure)
+        if path and out.verbose and out.quiet < 2:
+            out.stderr.write(f"  traceback: {path}\n")
+    except OSError:  # a full disk: only the exit code is left
+        _discard(sys.stderr)
     return failure.exit_code
 
 

@@ -268,12 +268,21 @@ def test_options_in_front_are_split_from_the_command():
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("command", ["version", "--version"])
-def test_output_that_cannot_be_written_ends_with_1_and_the_reason(yak, command):
+def test_output_that_cannot_be_written_ends_with_1_and_the_reason(yak, command, unbuffered):
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
-        ran = subprocess.run([*PYTHON, command], stdout=full, stderr=subprocess.PIPE, text=True)
+        ran = subprocess.run([*PYTHON, command], stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[0] == "error[system]: No space left on device"
+    assert "Exception ignored" not in ran.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+def test_error_that_cannot_be_written_ends_with_its_exit_code():
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([*PYTHON, "nosuch"], stderr=full).returncode == 2
 
 
 def test_command_in_a_deleted_working_directory_names_that_reason(yak, tmp_path, monkeypatch):
