@@ -26,7 +26,7 @@ from yak.errors import StartRefused, UsageError, WaitTimeout
 from yak.local import processes
 from yak.local.log_file import last_line, size
 from yak.local.processes import ProcessId, identify
-from yak.local.spawn import Detached, foreign_environment, is_frozen, open_log
+from yak.local.spawn import Detached, foreign_environment, open_log
 from yak.private_files import make_directory
 
 PATIENCE_SECONDS: Final = 20.0
@@ -295,9 +295,12 @@ def _carried_server() -> str | None:
 
 
 def _lasting_copy(program: str, folder: str) -> str:
-    """A copy of a server from the one-file executable's bundle, since the bundle is deleted when `yak` ends."""
-    bundle = getattr(sys, "_MEIPASS", None)
-    if not is_frozen() or bundle is None or not program.startswith(bundle):
+    """A copy of a server from the one-file executable's bundle, since the bundle is deleted when `yak` ends.
+
+    The other executable's bundle is a folder that stays, and the data's file system may allow no programs (`noexec`).
+    """
+    bundle = getattr(sys, "_MEIPASS", "")
+    if not os.path.basename(bundle).startswith("_MEI") or not program.startswith(bundle):
         return program
     copy = os.path.join(folder, os.path.basename(program))
     shutil.copy2(program, f"{copy}.new")

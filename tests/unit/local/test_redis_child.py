@@ -83,21 +83,31 @@ def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
 def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundle, folder = tmp_path / "_MEI", tmp_path / "redis"
-    (bundle / "yakbin").mkdir(parents=True)
+    folder = tmp_path / "redis"
     folder.mkdir()
-    carried = bundle / "yakbin" / "valkey-server"
-    carried.write_text("#!/bin/sh\n")
-    carried.chmod(0o755)
-    monkeypatch.setattr(redis_child.sys, "_MEIPASS", str(bundle), raising=False)
-    monkeypatch.setattr(redis_child.sys, "frozen", True, raising=False)
-    monkeypatch.delenv("YAK_REDIS_SERVER", raising=False)
-    found = redis_child.find_server()
-    assert found == str(carried)
+    found = carried_by(tmp_path / "_MEIa1b2c3", monkeypatch)
     copy = redis_child._lasting_copy(found, str(folder))
     assert copy == str(folder / "valkey-server")
     assert os.access(copy, os.X_OK)
     assert redis_child._lasting_copy("/usr/bin/redis-server", str(folder)) == "/usr/bin/redis-server"
+
+
+def test_the_executable_in_a_folder_runs_its_server_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = carried_by(tmp_path / "_internal", monkeypatch)
+    assert redis_child._lasting_copy(found, str(tmp_path)) == found
+
+
+def carried_by(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The server in an executable's bundle, found by `find_server`."""
+    carried = bundle / "yakbin" / "valkey-server"
+    carried.parent.mkdir(parents=True)
+    carried.write_text("#!/bin/sh\n")
+    carried.chmod(0o755)
+    monkeypatch.setattr(redis_child.sys, "_MEIPASS", str(bundle), raising=False)
+    monkeypatch.delenv("YAK_REDIS_SERVER", raising=False)
+    found = redis_child.find_server()
+    assert found == str(carried)
+    return found
 
 
 def test_only_the_socket_that_was_made_for_the_server_is_removed(tmp_path: Path) -> None:
