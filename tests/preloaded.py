@@ -66,8 +66,11 @@ _READ_BEFORE_MAIN = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 _exec: Any = getattr(subprocess, "_fork_exec", None)
 PORTS = "YAK_TESTS_PORTS"
 """First and end of the ports that the clusters of this worker's `yak` processes may have."""
-_FORK_EXEC_ARGUMENTS = 23
-"""Of Python 3.11 to 3.13. `subprocess` calls it after it has made pipes, and before it closes the child's ends."""
+_FORK_EXEC_ARGUMENTS = (22, 23)
+"""Of Python 3.14, and of 3.11 to 3.13, where the last says whether to use vfork.
+
+`subprocess` calls it after it has made pipes, and before it closes the child's ends.
+"""
 
 
 class Preloaded:
@@ -102,7 +105,7 @@ class Preloaded:
 
     def _request(self, asked: Sequence[Any]) -> tuple[bytes, list[int]]:
         """What the preloaded process needs to know; empty if this start needs exec."""
-        if not self.is_wanted or os.getpid() != self.owner or len(asked) != _FORK_EXEC_ARGUMENTS:
+        if not self.is_wanted or os.getpid() != self.owner or len(asked) not in _FORK_EXEC_ARGUMENTS:
             return b"", []
         words, _, closes, kept, folder, environment = asked[:6]
         session, group, *user, preexec_fn = asked[15:22]

@@ -96,7 +96,7 @@ def test_lone_surrogate_within_a_value_stays_an_escape():
         '{"value": "x", "timestamp": [1]}', f'{{"value": "x", "timestamp": {2**63}}}', '{"value": "x", "headers": 3}',
         '{"value": "x", "headers": [1]}',
         '{"value": NaN}', '{"value": [-Infinity]}', r'{"value": "x", "headers": {"\ud800": "x"}}',
-        r'{"value": "x", "headers": [{"key": "a\u0000b", "value": "x"}]}', f'{{"value": {"[" * 990}{"]" * 990}}}',
+        r'{"value": "x", "headers": [{"key": "a\u0000b", "value": "x"}]}', f'{{"value": {"[" * 10**6}{"]" * 10**6}}}',
     ],
 )  # fmt: skip
 def test_line_that_is_not_a_record_is_refused_with_a_reason(line):
