@@ -100,6 +100,12 @@ def test_service_waits_for_a_controlled_shutdown_and_does_not_repeat_a_usage_err
     assert service["SuccessExitStatus"] == "143"
 
 
+def test_service_reloads_on_sighup_and_starts_again_after_one_that_came_too_early() -> None:
+    service = unit()["Service"]
+    assert service["ExecReload"] == "kill -HUP $MAINPID"
+    assert service["RestartForceExitStatus"] == "SIGHUP"
+
+
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_finds_no_fault_and_little_exposure(tmp_path: Path) -> None:
     copy = tmp_path / "yak@1.service"
