@@ -750,8 +750,10 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
 
     `allow_any`: a request or a config allows any leader.
 
-    A broker whose current epoch began with a loss comes last: its disk may be empty, and the others would follow it.
-    Among the rest former ISR members go first, then former ELR members: they probably lack the fewest records.
+    The other replicas follow the leader and truncate. So a broker comes last whose disk may still be empty: it came back
+    without a directory since it was last in sync, or its current epoch began with a loss. Of a broker outside ISR and ELR
+    it is not known when that was: one without an empty disk since the last change of the ISR goes first. Among the rest
+    former ISR members go first, then former ELR members: they probably lack the fewest records.
     """
     active = [n for n in partition.replicas if (b := brokers.get(n)) is not None and b.state is BrokerState.ACTIVE]
     if not active or _members(partition, brokers, BrokerState.STOPPING):
@@ -766,8 +768,10 @@ def unclean_leader(partition: PartitionInfo, brokers: Brokers, *, allow_any: boo
         if not all_lost:
             return NO_LEADER
         pool = [n for n in active if n in last_in and brokers[n].emptied_epoch <= last_in[n]]
-    whole = [node_id for node_id in pool if brokers[node_id].lossy_epoch != brokers[node_id].broker_epoch]
-    candidates = whole or pool
+    filled = [n for n in pool if brokers[n].emptied_epoch <= last_in.get(n, newest)]
+    filled = filled or [n for n in pool if n not in last_in]
+    whole = [n for n in filled if brokers[n].lossy_epoch != brokers[n].broker_epoch]
+    candidates = whole or filled or pool
     if partition.leader in candidates:
         return partition.leader
     last = [node_id for node_id in candidates if node_id in partition.isr]

@@ -81,6 +81,20 @@ def test_of_unclean_leaders_those_that_were_in_sync_once_are_preferred_but_not_w
     assert of(broker(1, FENCED), broker(2, FENCED), emptied, isr=(3,), leader=3) == (3, True, LOST)
 
 
+def test_an_unclean_leader_has_not_lost_its_disk_since_it_was_in_sync_though_it_started_again():
+    def of(*brokers, **more):
+        return elected(image_of(brokers, configs={"unclean.leader.election.enable": "true"}, leader=-1, **more))
+
+    emptied = replace(broker(3, epoch=70, lossy=60), emptied_epoch=60)
+    assert of(broker(1), broker(2), emptied, isr=(3,)) == (1, True, LOST)
+    assert of(broker(1, epoch=80, lossy=80), broker(2, FENCED), emptied, isr=(3,)) == (1, True, LOST)
+    assert of(broker(1, FENCED), broker(2, FENCED), emptied, isr=(3,)) == (3, True, LOST)
+    never_in_sync_since = replace(broker(1, epoch=80, lossy=60), emptied_epoch=60)
+    assert of(never_in_sync_since, broker(2), emptied, isr=(3,)) == (2, True, LOST)
+    both = (never_in_sync_since, replace(broker(2, epoch=90, lossy=55), emptied_epoch=55))
+    assert of(*both, emptied, isr=(3,)) == (1, True, LOST), "perhaps their disks were empty before this topic was there"
+
+
 def test_a_single_replica_leads_whatever_it_lost():
     assert elected(image_of([broker(1, epoch=60, lossy=60)], (1,), leader=-1)) == (1, True, LOST)
 
