@@ -19,7 +19,7 @@ from yak.config.broker_configs import BrokerConfig
 from yak.config.log_config import LogConfig
 from yak.core.events import Plan
 from yak.errors import LogDirectoryFailure, StartRefused
-from yak.ids import TopicPartition
+from yak.ids import BrokerEpoch, TopicPartition
 from yak.lifecycle.secret_file import SecretFile
 from yak.protocol import codec
 from yak.protocol.topic_names import METADATA_TOPIC
@@ -75,6 +75,9 @@ def open_data(
     def is_replicated(place: TopicPartition) -> bool:
         return metadata()[1].is_replicated(place)
 
+    def last_epoch() -> BrokerEpoch:
+        return own.broker_epoch if (own := metadata()[1].brokers.get(options.node_id)) is not None else 0
+
     try:
         log_store = LogStore.open(
             disk,
@@ -86,6 +89,7 @@ def open_data(
             progress,
             kernel_boot_id=kernel_boot_id(),
             is_replicated=is_replicated,
+            last_epoch=last_epoch,
         )
     except (LogDirectoryFailure, OSError) as error:
         raise _cannot_open(error, options) from error

@@ -200,6 +200,7 @@ class SimNode:
             config_for,
             kernel_boot_id=self.kernel_boot_id,
             is_replicated=image.is_replicated,
+            last_epoch=lambda: own.broker_epoch if (own := image.brokers.get(self.node_id)) is not None else 0,
         )
         self.notices += [events.Notice(each.level, each.event, each.fields) for each in log_store.report.events]
         quorum = self._quorum_parts(log_store)

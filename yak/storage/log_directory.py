@@ -4,8 +4,9 @@
 LogManager.scala).
 """
 
+import math
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -242,6 +243,7 @@ class LogDirectory:
         self._clean_mark: bytes | None = None
         self._node_id: NodeId = -1
         self._lock: Lock | None = None
+        self._kernel_boot_id: str | None = None
         self._boot_to_mark: str | None = None
         self._written: Mapping[str, bytes] = {}
         self.draft: CheckpointDraft | None = None
@@ -423,6 +425,7 @@ class LogDirectory:
         """
         path = self.file(BOOT_MARK)
         marked = self.disk.read_file(path).decode("ascii", "replace").strip() if self.disk.exists(path) else ""
+        self._kernel_boot_id = kernel_boot_id
         if marked == kernel_boot_id:
             self.machine_stayed_up = True
             return
@@ -431,9 +434,16 @@ class LogDirectory:
         if not self.machine_restarted:
             self.renew_boot_mark()
 
+    def note_loss(self) -> None:
+        """The records are older than the cluster knows: as after a reboot, until `renew_boot_mark`. Raises OSError."""
+        self.machine_restarted, self.machine_stayed_up = True, False
+        if self._kernel_boot_id is not None:
+            self._boot_to_mark = self._kernel_boot_id
+            self.disk.write_file(self.file(BOOT_MARK), b"older\n")
+
     @property
     def has_unreported_loss(self) -> bool:
-        """Whether this start found an unclean reboot, and `renew_boot_mark` was not called yet."""
+        """Whether this start found an unclean reboot or older records, and `renew_boot_mark` was not called yet."""
         return self.machine_restarted and self._boot_to_mark is not None
 
     def renew_boot_mark(self) -> None:
@@ -666,7 +676,7 @@ def _check_copies(name: str, holders: Sequence[LogDirectory]) -> None:
     A folder that names no topic and has no records is no copy: the process ended while it created the log. Raises
     StartRefused.
     """
-    copies: list[str] = []
+    copies: list[LogDirectory] = []
     topics: set[uuid.UUID | None] = set()
     for directory in holders:
         path = directory.file(name)
@@ -676,12 +686,58 @@ def _check_copies(name: str, holders: Sequence[LogDirectory]) -> None:
         except OSError:
             topic_id, sizes = None, [(LOG_SUFFIX, 1)]
         if topic_id is not None or any(size for file, size in sizes if file.endswith(LOG_SUFFIX)):
-            copies.append(directory.path)
+            copies.append(directory)
             topics.add(topic_id)
     if len(copies) > 2 or (len(copies) == 2 and (len(topics) < 2 or None in topics)):
+        older = _older_of(copies) if len(copies) == 2 else None
+        why, advice = (
+            "it is not known which copy is right",
+            f"move one of the two folders {name} out of its data directory",
+        )
+        if older is not None:
+            why = f"the copy in {older.path} is older: the last start did not use this directory"
+            advice = f"move {older.file(name)} out of this directory"
         raise StartRefused(
             "data-dir-duplicate-partition",
-            f"partition {name} is in {copies[0]} and in {copies[1]}",
-            why="it is not known which copy is right; nothing was changed",
-            try_=(f"move one of the two folders {name} out of its data directory",),
+            f"partition {name} is in {copies[0].path} and in {copies[1].path}",
+            why=f"{why}; nothing was changed",
+            try_=(advice,),
         )
+
+
+def note_older(
+    directories: Sequence[LogDirectory], last_epoch: Callable[[], BrokerEpoch]
+) -> Iterator[dict[str, object]]:
+    """Note a loss for each directory that was closed in an earlier epoch than the others, or than the broker's last one.
+
+    It is an older copy, or the broker has run without it. Kafka takes such a stop for an unclean one
+    (LogManager.readBrokerEpochFromCleanShutdownFiles). Yields the fields of a log event for each.
+    """
+    closed = {directory: directory.clean_epoch for directory in directories if directory.clean_epoch}
+    newest = max(last_epoch(), *closed.values()) if closed else 0
+    for directory, epoch in closed.items():
+        if epoch < newest:
+            with suppress(OSError):  # of a disk that fails here, the first write reports it
+                directory.note_loss()
+            reason = (
+                "it is an older copy, or the broker has run without it: records may be missing in it, so this broker "
+                "leaves every ISR until it has caught up"
+            )
+            yield {"directory": directory.path, "closed_in_epoch": epoch, "broker_epoch": newest, "reason": reason}
+
+
+def _older_of(pair: Sequence[LogDirectory]) -> LogDirectory | None:
+    """The directory that was closed by an earlier stop than the other; None if it is not known. Nothing is changed.
+
+    One without the mark of a clean stop was in use when the broker was killed.
+    """
+    epochs: list[float] = []
+    for directory in pair:
+        path = directory.file(CLEAN_SHUTDOWN)
+        try:
+            marked = directory.disk.exists(path)
+            epochs.append(parse_clean_shutdown(directory.disk.read_file(path)) if marked else math.inf)
+        except (OSError, BadCheckpoint):
+            return None
+    first, second = epochs
+    return None if first == second else pair[0] if first < second else pair[1]

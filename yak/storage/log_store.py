@@ -41,6 +41,7 @@ from yak.storage.log_directory import (
     LogDirectory,
     MarksSync,
     claim_all,
+    note_older,
     other_cluster,
 )
 from yak.storage.log_loader import ALL_FLUSHED, NO_TOPIC_ID, LoadedLog, LogLoader
@@ -190,18 +191,20 @@ class LogStore:
         cluster_id: str | None = None,
         kernel_boot_id: str | None = None,
         is_replicated: Callable[[TopicPartition], bool] = lambda _topic_partition: False,
+        last_epoch: Callable[[], BrokerEpoch] = lambda: 0,
     ) -> LogStore:
         """Lock, check and load everything; blocks, before the broker serves.
 
         `progress` is called with (logs done, total logs). `kernel_boot_id` differs after each boot of the machine; with
-        None no reboot is detected. `is_replicated`: whether a partition has other replicas. Raises StartRefused, with
-        nothing touched when the directories belong to another node or cluster.
+        None no reboot is detected. `is_replicated`: whether a partition has other replicas. `last_epoch`: the broker's
+        last epoch in its metadata. Raises StartRefused, with nothing touched when the directories belong to another node
+        or cluster.
         """
         found = [LogDirectory(disk, path.rstrip("/") or "/") for path in dict.fromkeys(directories)]
         claim_all(found, node_id, make_uuid, cluster_id)
         store = cls(disk, found, node_id, make_uuid, now_ms)
         try:
-            store._load_all(config_for, progress, kernel_boot_id, is_replicated)
+            store._load_all(config_for, progress, kernel_boot_id, is_replicated, last_epoch)
         except StartRefused:
             store.leave()
             raise
@@ -218,6 +221,7 @@ class LogStore:
         progress: Callable[[int, int], None] | None,
         kernel_boot_id: str | None,
         is_replicated: Callable[[TopicPartition], bool],
+        last_epoch: Callable[[], BrokerEpoch],
     ) -> None:
         """Load every partition of every directory into the self. Raises StartRefused when no directory can be used."""
         work: list[tuple[LogDirectory, Checkpoints, list[str]]] = []
@@ -236,6 +240,9 @@ class LogStore:
             except OSError as error:
                 self._fail(directory, error)
             self.report.was_clean &= directory.clean_epoch is not None
+        for older in note_older(self.online(), last_epoch):
+            self.report.lossy = True
+            self.report.note("warning", "data-directory-older", **older)
         total = sum(len(folders) for _, _, folders in work)
         done = 0
         for directory, checkpoints, folders in work:

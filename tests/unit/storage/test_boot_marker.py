@@ -23,9 +23,16 @@ class Machine:
         self.boot_id = "boot-1"
         self.ids = iter(uuid.UUID(int=number) for number in range(1, 100))
 
-    def start(self, directories=("/data",)):
+    def start(self, directories=("/data",), **more):
         store = LogStore.open(
-            self.disk, directories, 1, self.ids.__next__, 0, lambda _topic: self.config, kernel_boot_id=self.boot_id
+            self.disk,
+            directories,
+            1,
+            self.ids.__next__,
+            0,
+            lambda _topic: self.config,
+            kernel_boot_id=self.boot_id,
+            **more,
         )
         self.store = store
         return store
@@ -129,3 +136,73 @@ def test_boot_mark_that_cannot_be_written_raises_log_directory_failure(machine):
     machine.disk.fail_next("write_file", errno.EIO, path_contains=MARK)
     with pytest.raises(LogDirectoryFailure):
         machine.store.renew_boot_marks()
+
+
+# ------------------------------------------------------------------------------------------------ older directories
+
+
+def closed(machine, epoch):
+    machine.store.close_plan(epoch).run(machine.disk)
+    machine.store.release()
+
+
+def copies(machine, directory):
+    return {path: machine.disk.read_file(path) for path in machine.disk.contents() if path.startswith(f"{directory}/")}
+
+
+def put_back(machine, files):
+    for path, data in files.items():
+        machine.disk.write_file(path, data)
+
+
+@pytest.fixture
+def two():
+    """A machine whose second directory was copied at the stop in epoch 3, and the copy."""
+    machine = Machine()
+    machine.start(("/data", "/more"))
+    machine.fill()
+    assert machine.store.create(TopicPartition("t", 1), uuid.UUID(int=7), machine.config).directory == "/more"
+    closed(machine, 3)
+    return machine, copies(machine, "/more")
+
+
+def last_epoch_of(machine, epoch):
+    return machine.start(("/data", "/more"), last_epoch=lambda: epoch).report
+
+
+def test_directories_that_one_stop_closed_are_not_lossy(two):
+    machine, _ = two
+    assert not last_epoch_of(machine, 3).lossy
+
+
+@pytest.mark.parametrize("was_killed", [False, True])
+def test_directory_from_an_older_copy_is_lossy_until_the_cluster_was_notified(two, was_killed):
+    machine, copy = two
+    assert not last_epoch_of(machine, 3).lossy
+    if was_killed:
+        machine.disk.kill()
+    else:
+        closed(machine, 5)
+    put_back(machine, copy)
+    report = last_epoch_of(machine, 5)
+    assert report.lossy
+    assert [(each.event, each.fields["directory"]) for each in report.events] == [("data-directory-older", "/more")]
+    machine.disk.kill()
+    assert last_epoch_of(machine, 5).lossy, "the cluster does not know of it yet"
+    machine.store.renew_boot_marks()
+    machine.disk.kill()
+    assert not last_epoch_of(machine, 6).lossy
+
+
+def test_directory_that_the_broker_has_run_without_is_lossy(two):
+    machine, _ = two
+    machine.start()
+    closed(machine, 5)
+    assert last_epoch_of(machine, 5).lossy
+
+
+def test_added_directory_is_not_lossy():
+    machine = Machine()
+    machine.start()
+    closed(machine.fill(), 3)
+    assert not last_epoch_of(machine, 3).lossy

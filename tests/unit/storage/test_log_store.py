@@ -10,6 +10,7 @@ from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
 from yak.sim.disk import SimDisk
+from yak.storage.checkpoints import format_clean_shutdown
 from yak.storage.log_creation import CreationRunning
 from yak.storage.log_store import LogStore
 
@@ -541,6 +542,27 @@ def test_two_folders_of_one_topic_are_refused(node):
     node.disk.write_file("/b/t-0/partition.metadata", node.disk.read_file("/a/t-0/partition.metadata"))
     node.store.release()
     assert refusal(node).code == "data-dir-duplicate-partition"
+
+
+@pytest.mark.parametrize(
+    ("epochs", "older"), [((3, 5), "/a"), ((5, 3), "/b"), ((3, None), "/a"), ((3, 3), None), ((None, None), None)]
+)
+def test_refusal_of_two_folders_names_the_one_that_the_last_start_did_not_use(node, epochs, older):
+    two_directories(node, logs=1)
+    node.disk.make_directory("/b/t-0")
+    node.disk.write_file("/b/t-0/partition.metadata", node.disk.read_file("/a/t-0/partition.metadata"))
+    node.store.release()
+    for directory, epoch in zip(("/a", "/b"), epochs, strict=True):
+        if epoch is not None:
+            node.disk.write_file(f"{directory}/.kafka_cleanshutdown", format_clean_shutdown(epoch))
+    error = refusal(node)
+    assert error.code == "data-dir-duplicate-partition"
+    if older is None:
+        assert error.why.startswith("it is not known which copy is right")
+        assert error.try_ == ("move one of the two folders t-0 out of its data directory",)
+    else:
+        assert error.why.startswith(f"the copy in {older} is older")
+        assert error.try_ == (f"move {older}/t-0 out of this directory",)
 
 
 @pytest.mark.parametrize("order", [("/a", "/b"), ("/b", "/a")])
