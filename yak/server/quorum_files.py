@@ -75,15 +75,7 @@ def open_quorum(
             ),
         )
     if cluster_id_on_disk and not has_log and not is_both:
-        raise StartRefused(
-            "quorum-log-unreadable",
-            f"the metadata quorum's log in {directory} is missing",
-            why="a voter without its log and votes could vote twice, and lacks what it acknowledged; nothing was changed",
-            try_=(
-                "yak quorum remove NODE          if it is a voter",
-                f"mkdir -p {directory}/{FOLDER}          then start it: it copies the log, and can be added again",
-            ),
-        )
+        raise _log_is_missing(disk, directory, options)
     secret = _shared_secret(options, secret_file, directory)
     cluster_id = _cluster_id(options, secret, secret_file, directory, cluster_id_on_disk or image.cluster_id)
     open_log = partial(RaftLog.open, disk, directory, now_ms, keeps_written=machine_stayed_up)
@@ -104,6 +96,26 @@ def open_quorum(
     comes_from_redis = options.joins_cluster and cluster_id != cluster_id_of(secret)
     creates_cluster = not (is_both or image.offset or cluster_id_on_disk or comes_from_redis)
     return OpenedQuorum(log, ElectionState.read(disk, state_path), state_path, cluster_id, creates_cluster)
+
+
+def _log_is_missing(disk: Disk, directory: str, options: ServeOptions) -> StartRefused:
+    """The refusal without the quorum's log, on a disk that knows a cluster."""
+    why = "a voter without its log and votes could vote twice, and lacks what it acknowledged"
+    advice: tuple[str, ...] = (
+        "yak quorum remove NODE          if it is a voter",
+        f"mkdir -p {directory}/{FOLDER}          then start it: it copies the log, and can be added again",
+    )
+    name = directory.rpartition("/")[2]
+    holders = [path for path in options.data_dirs if disk.exists(f"{path}/{name}/{FOLDER}")]
+    if holders:
+        why = f"it is in {holders[0]}, which is not the first data directory"
+        advice = (f"name {holders[0]} as the first --data-dir",)
+    return StartRefused(
+        "quorum-log-unreadable",
+        f"the metadata quorum's log in {directory} is missing",
+        why=f"{why}; nothing was changed",
+        try_=advice,
+    )
 
 
 def check_not_in_quorum(disk: Disk, directory: str, now_ms: int) -> None:

@@ -116,6 +116,14 @@ def test_disk_that_knows_a_cluster_is_refused_without_the_quorums_log(disk):
     assert opened(disk, voters=THREE, cluster_secret=SECRET, on_disk=on_disk).log.end_offset == 0
 
 
+def test_refusal_without_the_quorums_log_names_the_data_directory_that_has_it(disk):
+    disk.make_directory("/more")
+    disk.make_directory(f"/more/__yak_metadata/{FOLDER}")
+    with pytest.raises(StartRefused, match="is missing") as refused:
+        opened(disk, voters=THREE, cluster_secret=SECRET, on_disk=cluster_id_of(SECRET), data_dirs=("/data", "/more"))
+    assert refused.value.try_ == ("name /more as the first --data-dir",)
+
+
 def test_broker_with_the_secrets_file_of_a_cluster_from_redis_creates_no_second_one(disk):
     assert not opened(
         disk, voters=THREE, cluster_secret=SECRET, cluster_id="from-redis", joins_cluster=True
