@@ -23,7 +23,7 @@ from yak.ports.disk import Buffer, DiskFull
 from yak.private_files import FILE_MODE
 from yak.server.cached_reads import PLAIN, UNKNOWN, read_nowait
 from yak.server.file_slices import CacheStat, PooledSlice
-from yak.server.write_back import WriteBack, sync_data
+from yak.server.write_back import WriteBack, sync_data, wait_for_write_out
 
 _POOL_MAX = 4096
 _OTHERS = 64
@@ -150,9 +150,16 @@ class PooledFile:
 
     def sync(self) -> None:
         """Make all earlier appends durable. Also raises an earlier write-back failure."""
+        self._sync(sync_data)
+
+    def check_synced(self) -> None:
+        """After a sync of the file system: raise an earlier write-back failure, or one that no call reported yet."""
+        self._sync(wait_for_write_out)
+
+    def _sync(self, sync: Callable[[int], None]) -> None:
         fd = self._pool.pin(self)
         try:
-            sync_data(fd)
+            sync(fd)
             if self.failure is not None:
                 # The kernel reported this failure to the background thread, and does not report it again.
                 raise self.failure

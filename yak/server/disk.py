@@ -6,6 +6,7 @@ import errno
 import fcntl
 import functools
 import os
+import sys
 import threading
 import weakref
 
@@ -14,6 +15,9 @@ from yak.ports.disk import File, Lock
 from yak.server.descriptors import DescriptorPool, PooledFile, raise_descriptor_limit, raise_full, share_out
 from yak.server.write_back import EVERY_BYTES, WriteBack, sync_data
 from yak.storage.names import META_PROPERTIES
+
+_SYNC_VOLUME_FULL_AND_WAIT = 3
+"""SYNC_VOLUME_FULLSYNC and SYNC_VOLUME_WAIT of macOS's unistd.h."""
 
 
 class RealDisk:
@@ -132,18 +136,19 @@ class RealDisk:
             os.close(fd)
 
     def sync_file_system(self, path: str) -> None:
-        """Make all changes on the file system of `path` durable (Linux: syncfs)."""
-        sync = getattr(_libc(), "syncfs", None)
-        if sync is None:
-            os.sync()
-            return
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if sync(fd):
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), path)
-        finally:
-            os.close(fd)
+        """Make all changes on the file system of `path` durable (Linux: syncfs; macOS: sync_volume_np)."""
+        if sys.platform == "darwin":
+            failure = _libc().sync_volume_np(os.fsencode(path), _SYNC_VOLUME_FULL_AND_WAIT)
+        else:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                failure = _libc().syncfs(fd)
+            finally:
+                os.close(fd)
+        if failure:
+            # sync_volume_np returns the error number
+            number = failure if failure > 0 else ctypes.get_errno()
+            raise OSError(number, os.strerror(number), path)
 
     def free_bytes(self, path: str) -> int:
         """Bytes that an unprivileged process may still write there."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EVERY_BYTES = 8 * 1024 * 1024
 _SYNC_FILE_RANGE_WRITE = 2
+_SYNC_FILE_RANGE_WRITE_AND_WAIT = 7
 _OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 """These fail no write, and pass: the file waits for the next round."""
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EPERM)
@@ -53,9 +54,18 @@ _sync_file_range = _libc_sync_file_range()
 
 def start_write_out(fd: int) -> None:
     """Start writing the file's dirty pages; may wait for the device's queue. Raises OSError."""
+    _write_out(fd, _SYNC_FILE_RANGE_WRITE)
+
+
+def wait_for_write_out(fd: int) -> None:
+    """Wait until the file has no dirty pages, without a flush of the device's cache. Raises OSError if a page was lost."""
+    _write_out(fd, _SYNC_FILE_RANGE_WRITE_AND_WAIT)
+
+
+def _write_out(fd: int, flags: int) -> None:
     if _sync_file_range is None:
         sync_data(fd)
-    elif _sync_file_range(fd, 0, 0, _SYNC_FILE_RANGE_WRITE) != 0:
+    elif _sync_file_range(fd, 0, 0, flags) != 0:
         number = ctypes.get_errno()
         if number not in _NOT_SUPPORTED:
             raise OSError(number, os.strerror(number))

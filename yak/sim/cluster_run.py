@@ -218,6 +218,8 @@ class ClusterRun:
         for node in cluster.nodes:
             # so that other events run between the partitions of a new image, or of a follower's fetches
             node.partitions_a_slice, node.partitions_a_fetch = 1, 2
+            if spec.random(f"close of node {node.node_id}").chance(50):
+                node.few_logs = 0
             node.image_records = None if lengths is None else lengths.image_records
             if not spec.leaves_out(PAUSES):
                 node.jobs.pauses = SeededRandom(f"pauses {spec.seed}:{brokers}:{node.node_id}")

@@ -398,6 +398,13 @@ class SimFile:
             self._content.sync()
         self._disk.called("synced", self.path)
 
+    def check_synced(self) -> None:
+        """Raise EIO if a sync of the file system failed for this file."""
+        self._check()
+        self._disk.called("read", self.path)
+        if self._content.is_broken:
+            raise OSError(errno.EIO, errno.errorcode[errno.EIO], self.path)
+
     def close(self) -> None:
         """Do nothing: a handle has no resources."""
 
@@ -557,6 +564,11 @@ class SimDisk:
             if path.endswith(".log") and (content.synced < len(content.data) or self._names.may_vanish(path))
         ]
 
+    def is_durable(self, path: str) -> bool:
+        """Whether a power loss leaves the file as it is."""
+        content = self._names.files[path]
+        return content.synced == len(content.data) and not content.cut and not self._names.may_vanish(path)
+
     def corrupt(self, path: str, position: int, value: int) -> None:
         """Set one byte of a file to another value, as a bad sector would."""
         self._names.files[path].data[position] = value
@@ -688,7 +700,13 @@ class SimDisk:
         self.may_fail("sync", path)
         with self.writing:
             self._names.settle_all()
-            for content in self._names.files.values():
+            for name, content in self._names.files.items():
+                if name.endswith(".log") and content.synced < len(content.data):
+                    try:
+                        self.may_fail("sync", name)
+                    except OSError:
+                        # as in older kernels, only `check_synced` reports it
+                        content.is_broken = True
                 content.sync()
         self.called("synced", path)
 

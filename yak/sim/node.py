@@ -30,6 +30,7 @@ from yak.quorum.config import QuorumConfig
 from yak.quorum.election_state import ElectionState
 from yak.quorum.raft_log import RaftLog
 from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
+from yak.sim.checks.clean_marks_hold import check_clean_marks
 from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.jobs import MARKS_US, Jobs
 from yak.sim.peers import Peers
@@ -39,6 +40,7 @@ from yak.sim.step_probe import StepProbe
 from yak.sim.store import CommittedStore, MovingStore, committed_part
 from yak.sim.store_line import StoreLine
 from yak.sim.world import World
+from yak.storage.log_creation import FEW_LOGS
 from yak.storage.log_store import LogStore
 from yak.storage.names import BOOT_MARK
 
@@ -66,6 +68,8 @@ class SimNode:
     """How far the wall clock of the machine was moved since the broker's start."""
     is_clock_steady = True
     """Whether its wall clock never moved."""
+    few_logs = FEW_LOGS
+    """More logs than this are closed with one sync of the file system."""
     image_records: int | None = None
     """How many records of the metadata the broker has on its disk before it writes a snapshot, and how many are moved
     to another store; None as in the shell.
@@ -275,6 +279,7 @@ class SimNode:
     def _set_slices(self, broker: Broker) -> None:
         broker.metadata_loader.partitions_a_slice = self.partitions_a_slice
         broker.maintenance.logs_a_slice = self.partitions_a_slice
+        broker.log_store.few_logs = self.few_logs
         broker.replica_fetchers.partitions_a_fetch = self.partitions_a_fetch
         broker.fetches.follower_partitions_max = self.partitions_a_fetch
         choice = None if broker.quorum is None else broker.quorum.choice
@@ -470,6 +475,7 @@ class SimNode:
                 self.world.say(f"node {self.node_id}: its last log directory failed")
                 self.on_disks_lost()
             case events.Stopped():
+                check_clean_marks(self.disk, self.directories)
                 self._end_process()
                 self.on_stopped()
 

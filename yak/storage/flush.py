@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -53,25 +54,29 @@ class FlushPlan:
     def run(self, disk: Disk) -> tuple[Segment, ...]:
         """Sync; returns the segments that have no file, for `Log.flushed`. Raises LogDirectoryFailure."""
         with directory_failure(self.directory):
-            synced = self.closed if self.active is None else (*self.closed, self.active)
-            missing = [segment for segment in synced if not _sync_records(segment)]
+            missing = [segment for segment in self.segments() if not _sync_records(segment)]
             for segment in self.closed:
                 sync_indexes(disk, segment)
             for offset in self.snapshots:
                 sync_if_exists(disk, f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
             has_changes = self.dropped_snapshots or self.epochs is not None
             if has_changes and topic_of_folder(disk, self.path) in (self.topic_id, None):
-                self._change_files(disk)
+                self.change_files(disk, disk.write_file)
             if self.sync_names:
                 disk.sync_directory(self.path)
         return tuple(missing)
 
-    def _change_files(self, disk: Disk) -> None:
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments whose records are synced."""
+        return self.closed if self.active is None else (*self.closed, self.active)
+
+    def change_files(self, disk: Disk, write_file: Callable[[str, bytes], None]) -> None:
+        """Remove and write the small files. Raises OSError."""
         for offset in self.dropped_snapshots:
             # after a truncation it may be one that was written again: the start then reads an older one
             disk.remove(f"{self.path}/{offset_name(offset)}{SNAPSHOT_SUFFIX}")
         if self.epochs is not None:
-            disk.write_file(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.epochs)
+            write_file(f"{self.path}/{LEADER_EPOCH_CHECKPOINT}", self.epochs)
 
 
 def _sync_records(segment: Segment) -> bool:
@@ -103,15 +108,33 @@ class LogClose:
         """Write and sync the files. Raises OSError, LogDirectoryFailure."""
         if self.truncation is not None:
             self.truncation.run(disk)
-        if self.snapshot is not None:
-            disk.write_file_lazily(*self.snapshot)
-        self.active.close_for_appends()
+        self._complete_active(disk)
         if missing := self.flush.run(disk):
             raise FileNotFoundError(errno.ENOENT, "a segment is gone", missing[0].path(LOG_SUFFIX))
         sync_indexes(disk, self.active)
+        self._replace_missing_epochs(disk, disk.write_file)
+
+    def write(self, disk: Disk) -> None:
+        """Only write the files: one sync of the file system follows for all logs, then `check_synced`. Raises OSError."""
+        self._complete_active(disk)
+        self.flush.change_files(disk, disk.write_file_lazily)
+        self._replace_missing_epochs(disk, disk.write_file_lazily)
+
+    def check_synced(self) -> None:
+        """Raise OSError if the sync of the file system did not make the records durable, or if a segment is gone."""
+        for plan in (self.truncation, self.flush):
+            for segment in () if plan is None else plan.segments():
+                segment.open().check_synced()
+
+    def _complete_active(self, disk: Disk) -> None:
+        if self.snapshot is not None:
+            disk.write_file_lazily(*self.snapshot)
+        self.active.close_for_appends()
+
+    def _replace_missing_epochs(self, disk: Disk, write_file: Callable[[str, bytes], None]) -> None:
         epoch_file = f"{self.path}/{LEADER_EPOCH_CHECKPOINT}"
         if self.epochs and not disk.exists(epoch_file):
-            disk.write_file(epoch_file, self.epochs)
+            write_file(epoch_file, self.epochs)
 
 
 def sync_indexes(disk: Disk, segment: Segment) -> None:

@@ -19,7 +19,7 @@ from yak.storage.names import NEW_LOG_MARK, PARTITION_METADATA, uncreated_name
 from yak.storage.segment import Segment
 
 FEW_LOGS: Final = 8
-"""For more new logs than this, one sync of the file system makes all of them durable, instead of three syncs for each."""
+"""For more logs than this, one sync of the file system makes all of them durable, instead of several syncs for each."""
 NewLog: TypeAlias = tuple[TopicPartition, uuid.UUID, LogConfig]
 """Partition, topic id and configuration of a log to create."""
 Created: TypeAlias = dict[TopicPartition, Log | LogDirectoryFailure]

@@ -183,6 +183,8 @@ class DirectoryClose:
 
     path: str
     logs: tuple[LogClose, ...]
+    syncs_at_once: bool
+    """Whether one sync of the file system makes all logs durable, instead of several syncs for each."""
     checkpoint: DirectoryCheckpoint
     marks: MarksSync
     """The folders of the logs whose marks the checkpoint makes obsolete. No step writes them again."""
@@ -194,8 +196,7 @@ class DirectoryClose:
     def run(self, disk: Disk) -> None:
         """Write everything; the mark is the last write of all. Raises LogDirectoryFailure."""
         with directory_failure(self.path):
-            for log in self.logs:
-                log.run(disk)
+            self._close_logs(disk)
             result = self.checkpoint.run(disk)
             if result.failure is not None:
                 raise result.failure
@@ -207,6 +208,17 @@ class DirectoryClose:
             if self.mark is not None:
                 disk.write_file(f"{self.path}/{LOG_SIZES}", self.sizes)
                 disk.write_file(f"{self.path}/{CLEAN_SHUTDOWN}", self.mark)
+
+    def _close_logs(self, disk: Disk) -> None:
+        if not self.syncs_at_once:
+            for log in self.logs:
+                log.run(disk)
+            return
+        for log in self.logs:
+            log.write(disk)
+        disk.sync_file_system(self.path)
+        for log in self.logs:
+            log.check_synced()
 
 
 @dataclass(frozen=True, slots=True)
@@ -534,17 +546,21 @@ class LogDirectory:
 
     def close_plan(
         self,
-        logs: Iterable[LogClose],
+        logs: Sequence[LogClose],
         checkpoint: DirectoryCheckpoint,
         sizes: Iterable[tuple[TopicPartition, int]],
         clean_epoch: BrokerEpoch | None,
+        few_logs: int,
     ) -> DirectoryClose:
         """A plan for a clean stop, with the clean shutdown mark unless `clean_epoch` is None."""
         covers_lowered = bool(self._lowered) and self._lowerings_written == self._lowerings
         lowered = self.file(LOWERED_RECOVERY_POINTS) if covers_lowered else None
         mark = None if clean_epoch is None else format_clean_shutdown(clean_epoch)
         marks = MarksSync(self.path, tuple(log.path for log in self._marked))
-        return DirectoryClose(self.path, tuple(logs), checkpoint, marks, lowered, format_offsets(sizes), mark)
+        syncs_at_once = len(logs) > few_logs
+        return DirectoryClose(
+            self.path, tuple(logs), syncs_at_once, checkpoint, marks, lowered, format_offsets(sizes), mark
+        )
 
     def forget_lowered(self) -> None:
         """Remove the file of lowered points once a finished checkpoint covers them all. Raises LogDirectoryFailure."""

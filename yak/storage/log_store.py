@@ -21,6 +21,7 @@ from yak.storage.epoch_cache import EpochCache
 from yak.storage.interrupted_moves import InterruptedMoves
 from yak.storage.log import Log
 from yak.storage.log_creation import (
+    FEW_LOGS,
     Created,
     CreatedFolder,
     CreationResult,
@@ -169,6 +170,8 @@ class LogStore:
         self.unavailable: dict[TopicPartition, Unavailable] = {}
         self.high_watermarks: dict[TopicPartition, Offset] = {}
         self.report = OpenReport()
+        self.few_logs = FEW_LOGS
+        """More logs than this are closed with one sync of the file system. The simulator lowers it."""
         self._has_unlisted = False
         """Whether a directory failed before its logs were known: it may hold any log that is in no other one."""
         self._creating: set[TopicPartition] = set()
@@ -872,6 +875,7 @@ class LogStore:
                     checkpoint,
                     [(log.topic_partition, log.size_bytes) for log in mine],
                     broker_epoch if is_clean else None,
+                    self.few_logs,
                 )
             )
         return ClosePlan(tuple(plans))

@@ -352,6 +352,24 @@ def test_failed_write_back_fails_the_next_sync_and_append(disk, tmp_path):
         file.append([b"y"])
 
 
+def test_failed_write_back_is_found_after_a_sync_of_the_file_system(disk, tmp_path):
+    file = pooled(disk, tmp_path / "a")
+    file.append([b"x"])
+    disk.sync_file_system(str(tmp_path))
+    file.check_synced()
+    file.failure = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(OSError, match="Input/output"):
+        file.check_synced()
+    disk.remove(str(tmp_path / "a"))
+    with pytest.raises(FileNotFoundError):
+        file.check_synced()
+
+
+def test_sync_of_a_file_system_that_is_gone_fails(disk, tmp_path):
+    with pytest.raises(OSError, match="gone"):
+        disk.sync_file_system(str(tmp_path / "gone"))
+
+
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EIO])
 def test_write_back_where_the_system_call_is_refused_syncs_the_file(
     disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -5,7 +5,14 @@ import uuid
 
 import pytest
 
-from tests.unit.storage.conftest import append_batch, checkpoint_plan, end_checkpoint, set_cluster_id, write_checkpoint
+from tests.unit.storage.conftest import (
+    KeepsNothing,
+    append_batch,
+    checkpoint_plan,
+    end_checkpoint,
+    set_cluster_id,
+    write_checkpoint,
+)
 from yak.config.log_config import LogConfig
 from yak.errors import LogDirectoryFailure, StartRefused
 from yak.ids import TopicPartition
@@ -409,6 +416,52 @@ def test_a_failed_close_leaves_no_clean_mark(node):
     store = node.open()
     log_with_records(store, TOPIC)
     node.disk.fail_next("sync", errno.EIO, path_contains=".log")
+    with pytest.raises(LogDirectoryFailure):
+        store.close_plan(5).run(store.disk)
+    assert not node.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def many_logs(store, count=100):
+    """More logs than a stop syncs one by one, every second one with a record."""
+    for number in range(count):
+        log = store.create(TopicPartition("t", number), TOPIC, CONFIG)
+        log.assign_epoch(4)
+        if number % 2:
+            append_batch(log, [b"x"], epoch=4, producer_id=1, producer_epoch=0, sequence=0)
+    return list(store.logs.values())
+
+
+def test_clean_stop_of_many_logs_takes_few_syncs_and_keeps_everything_over_a_power_loss(node):
+    store = node.open()
+    many_logs(store)
+    before = node.disk.syncs
+    store.close_plan(5).run(store.disk)
+    assert node.disk.syncs - before < 10
+    node.disk.crash(KeepsNothing())
+    again = node.open()
+    assert again.report.was_clean
+    assert again.report.events == []
+    for number in range(100):
+        log = again.logs[TopicPartition("t", number)]
+        assert log.epochs.entries == [(4, 0)] * (number % 2)
+        assert log.log_end_offset == number % 2
+        assert len(log.producers) == number % 2
+
+
+@pytest.mark.parametrize("failing", ["/data", "/t-51/00000000000000000000.log"])
+def test_failed_sync_of_many_logs_leaves_no_clean_mark(node, failing):
+    store = node.open()
+    many_logs(store)
+    node.disk.fail_next("sync", errno.EIO, path_contains=failing)
+    with pytest.raises(LogDirectoryFailure):
+        store.close_plan(5).run(store.disk)
+    assert not node.disk.exists("/data/.kafka_cleanshutdown")
+
+
+def test_lost_segment_of_one_of_many_logs_leaves_no_clean_mark(node):
+    store = node.open()
+    log = many_logs(store)[51]
+    node.disk.remove(log.active.path(".log"))
     with pytest.raises(LogDirectoryFailure):
         store.close_plan(5).run(store.disk)
     assert not node.disk.exists("/data/.kafka_cleanshutdown")

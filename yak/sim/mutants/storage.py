@@ -22,7 +22,7 @@ from yak.storage.batch_filter import BatchFilter
 from yak.storage.compaction import cleanable
 from yak.storage.log import Log
 from yak.storage.log_creation import NewLog
-from yak.storage.log_directory import FolderRemoval
+from yak.storage.log_directory import DirectoryClose, FolderRemoval
 from yak.storage.log_loader import LogLoader
 from yak.storage.log_move import MoveSeal
 from yak.storage.log_store import LogStore
@@ -75,6 +75,12 @@ mutant(
 )(replacement(producer_state, "earlier_batches", lambda *_arguments: []))
 
 
+mutant(
+    "logs-closed-unsynced",
+    "the clean shutdown mark comes after the sync of all logs",
+    seeds=60,
+    faults=("stop", "power"),
+)(rewritten(DirectoryClose, "_close_logs", "disk.sync_file_system(self.path)\n", "pass\n"))
 mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)(
     rewritten(Recovery, "_truncate", "    file.truncate(position)\n    segment.size = position\n", "")
 )
