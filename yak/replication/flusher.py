@@ -132,5 +132,5 @@ class Flusher:
         """A late flush of a deleted log may have written its epochs into the folder of the next log of that name."""
         next_ = self._partitions.get(topic_partition)
         if plan.epochs is not None and next_ is not None and next_.log is not None and next_.log.path == plan.path:
-            next_.log.epochs.dirty = True
+            next_.log.epochs.dirty = next_.log.names_changed = True
             self.want(next_)

@@ -18,14 +18,32 @@ _start_offset = itemgetter(1)
 
 
 class EpochCache:
-    """Ascending (epoch, start offset) pairs. `dirty`: the file is out of date. `latest` is -1 when empty."""
+    """Ascending (epoch, start offset) pairs. `dirty`: the file is out of date. `latest` is -1 when empty.
 
-    __slots__ = ("dirty", "entries", "latest")
+    `saved` has the pairs that the file had when it was last read or planned.
+    """
+
+    __slots__ = ("dirty", "entries", "latest", "saved")
 
     def __init__(self, entries: list[tuple[LeaderEpoch, Offset]] | None = None) -> None:
         self.entries = entries or []
         self.latest = self.entries[-1][0] if self.entries else UNKNOWN_EPOCH
         self.dirty = False
+        self.saved = tuple(self.entries)
+
+    def is_saved(self, log_end_offset: Offset) -> bool:
+        """Whether a load of the file results in these pairs, without those of epochs that have no records."""
+        if not self.dirty:
+            return True
+        kept = [entry for entry in self.entries if entry[1] < log_end_offset]
+        return kept == [entry for entry in self.saved if entry[1] < log_end_offset]
+
+    def take_changes(self) -> bytes | None:
+        """The content that the file gets now; None if it is not out of date."""
+        if not self.dirty:
+            return None
+        self.dirty, self.saved = False, tuple(self.entries)
+        return self.to_bytes()
 
     def assign(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
         """Begin `epoch` at `start_offset` and drop entries that contradict it. The latest epoch changes nothing."""

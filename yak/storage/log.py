@@ -825,8 +825,7 @@ class Log:
             index -= 1
             unsynced.append(self.segments[index])
         unsynced.reverse()
-        epochs = self.epochs.to_bytes() if self.epochs.dirty else None
-        self.epochs.dirty = False
+        epochs = self.epochs.take_changes()
         plan = FlushPlan(
             directory=self.directory,
             path=self.path,
@@ -865,7 +864,8 @@ class Log:
         truncation = None if self.unsynced_truncation is None else self.truncation_sync_plan()
         is_empty = not self.size_bytes
         has_snapshot = is_empty or self.log_end_offset in self.snapshot_offsets
-        is_flushed = self.recovery_point == self.log_end_offset and not self.names_changed and not self.epochs.dirty
+        has_epochs = self.epochs.is_saved(self.log_end_offset)
+        is_flushed = self.recovery_point == self.log_end_offset and not self.names_changed and has_epochs
         has_indexes = self.active.offset_index.saved_count == self.active.offset_index.count
         if is_flushed and has_snapshot and has_indexes and truncation is None:
             return None

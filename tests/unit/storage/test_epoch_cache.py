@@ -98,3 +98,22 @@ def test_kill_after_retention_keeps_records_of_an_epoch_below_the_former_ones(di
     assert 30 < start < 60
     log = reopened(diverged, same_boot=same_boot)
     assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (start, 65, [(1, start), (3, 60)])
+
+
+def test_epoch_without_records_need_not_be_saved():
+    cache = EpochCache([(1, 0)])
+    cache.assign(2, 10)
+    assert cache.dirty
+    assert cache.is_saved(10)
+    assert not cache.is_saved(11)
+
+
+def test_changed_entries_are_saved_once_they_are_taken():
+    cache = EpochCache()
+    cache.assign(1, 0)
+    assert not cache.is_saved(5)
+    assert cache.take_changes() == cache.to_bytes()
+    assert cache.is_saved(5)
+    assert cache.take_changes() is None
+    cache.truncate_from_end(0)
+    assert not cache.is_saved(5)

@@ -448,6 +448,26 @@ def test_clean_stop_of_many_logs_takes_few_syncs_and_keeps_everything_over_a_pow
         assert len(log.producers) == number % 2
 
 
+def test_clean_stop_writes_nothing_for_logs_without_new_records(node):
+    store = node.open()
+    many_logs(store)
+    store.close_plan(5).run(store.disk)
+    node.disk.kill()
+    again, before = node.open(), node.tree()
+    for log in again.logs.values():
+        # the leader epoch of a broker that only restarted
+        log.assign_epoch(6)
+    (plan,) = again.close_plan(6).directories
+    assert plan.logs == ()
+    plan.run(node.disk)
+    changed = {path for path, data in node.tree().items() if before.get(path) != data}
+    assert {path.rpartition("/")[0] for path in changed} == {"/data"}
+    node.disk.kill()
+    third = node.open()
+    assert [log.epochs.entries for log in third.logs.values()].count([(4, 0)]) == 50
+    assert third.report.events == []
+
+
 @pytest.mark.parametrize("failing", ["/data", "/t-51/00000000000000000000.log"])
 def test_failed_sync_of_many_logs_leaves_no_clean_mark(node, failing):
     store = node.open()
