@@ -35,8 +35,10 @@ class EpochCache:
         """Whether a load of the file results in these pairs, without those of epochs that have no records."""
         if not self.dirty:
             return True
-        kept = [entry for entry in self.entries if entry[1] < log_end_offset]
-        return kept == [entry for entry in self.saved if entry[1] < log_end_offset]
+        with_records, saved = (
+            [entry for entry in entries if entry[1] < log_end_offset] for entries in (self.entries, self.saved)
+        )
+        return with_records == saved
 
     def take_changes(self) -> bytes | None:
         """The content that the file gets now; None if it is not out of date."""
