@@ -26,6 +26,14 @@ def test_unsynced_file_that_is_no_log_is_no_violation(disk: SimDisk) -> None:
     check_clean_marks(disk, ["/data"])
 
 
+def test_segment_that_is_being_deleted_is_no_violation(disk: SimDisk) -> None:
+    disk.open("/data/t-0/0.log", create=True)
+    disk.sync_file_system("/data")
+    disk.rename("/data/t-0/0.log", "/data/t-0/0.log.deleted")
+    disk.write_file("/data/.kafka_cleanshutdown", b"")
+    check_clean_marks(disk, ["/data"])
+
+
 @pytest.mark.parametrize("change", ["append", "truncate", "replace", "rename"])
 def test_unsynced_change_of_a_log_beside_a_clean_mark_is_a_violation(disk: SimDisk, change: str) -> None:
     path = "/data/t-0/0.log"

@@ -78,7 +78,7 @@ mutant(
 mutant(
     "logs-closed-unsynced",
     "the clean shutdown mark comes after the sync of all logs",
-    seeds=60,
+    seeds=20,
     faults=("stop", "power"),
 )(rewritten(DirectoryClose, "_close_logs", "disk.sync_file_system(self.path)\n", "pass\n"))
 mutant("torn-tail-kept", "recovery truncates a partial batch", seeds=100, brokers=1)(
