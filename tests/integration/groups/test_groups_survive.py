@@ -241,7 +241,7 @@ def move_coordinator(cluster: Cluster, group: str) -> None:
             return raw.ask(9, 9, groups=[asked], require_stable=False).groups[0].error_code == ErrorCode.not_coordinator
 
         wait_until(has_resigned, "the old coordinator has resigned")
-    assert wait_until(lambda: cluster.coordinator(group), "a new coordinator") != old
+    wait_until(lambda: cluster.coordinator(group) != old, "a new coordinator")
 
 
 def test_librdkafka_with_coordinator_moved_before_offset_fetch_reads_from_committed_offsets(cluster, unique_topic):
