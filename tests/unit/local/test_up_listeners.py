@@ -135,7 +135,9 @@ def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
     assert error.code == "port-in-use"
 
 
-def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path) -> None:
+def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # another test may have one of the ports of this one
+    monkeypatch.setattr(ports, "is_free", lambda _host, _port: True)
     base = ports.find_lasting("127.0.0.1")
     known = ClusterState(str(tmp_path), RedisState(""))
     settings = UpSettings(port=base, http_port=base + 500, brokers=2, listen=(f"A://127.0.0.1:{base + 1}",))
