@@ -7,7 +7,7 @@ Options are frozen dataclasses whose fields define their command-line flags. Tes
 import time
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from typing import Final
+from typing import Any, Final
 
 from yak.client.times import parse_duration_ms, parse_time_ms
 from yak.errors import UsageError
@@ -62,18 +62,28 @@ class SparkOptions:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadOptions(SparkOptions):
-    """Options for reading topics."""
-
-    topic: str = flag("--topic, -t", "Read this topic, or these.", metavar="NAME,...", default=MISSING)
-    bootstrap: str = flag(
+def bootstrap_flag() -> Any:
+    """`--bootstrap`, a field of each class of options that reads or writes topics."""
+    return flag(
         "--bootstrap, -b",
         "Ask these brokers first.",
         metavar="HOST:PORT,...",
         envvar="YAK_BOOTSTRAP_SERVERS",
         default="127.0.0.1:9092",
     )
+
+
+def option_flag() -> Any:
+    """`--option`, as `bootstrap_flag`."""
+    return flag("--option", "Of the data source (kafka.… of the client).", metavar="KEY=VALUE", default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions(SparkOptions):
+    """Options for reading topics."""
+
+    topic: str = flag("--topic, -t", "Read this topic, or these.", metavar="NAME,...", default=MISSING)
+    bootstrap: str = bootstrap_flag()
     from_: str = flag(
         "--from",
         'earliest, latest, a time (-15m, 2026-11-20T12:00Z), or offsets: {"topic":{"0":42}}.',
@@ -86,9 +96,7 @@ class ReadOptions(SparkOptions):
     max_offsets_per_trigger: int | None = flag("--max-offsets-per-trigger", "Records in a batch.", metavar="N", min=1)
     isolation: str = flag("--isolation", "Or read_committed.", metavar="LEVEL", default="read_uncommitted")
     connector: str = flag("--connector", "yak, or kafka: Spark's own jar.", _PANEL, metavar="NAME", default="yak")
-    option: tuple[str, ...] = flag(
-        "--option", "Of the data source (kafka.… of the client).", metavar="KEY=VALUE", default=()
-    )
+    option: tuple[str, ...] = option_flag()
 
     @property
     def is_batch(self) -> bool:

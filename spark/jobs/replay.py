@@ -11,7 +11,7 @@ from yak.spark.jobs.archive import SCHEMA
 from yak.spark.jobs.checkpoint import of_another
 from yak.spark.jobs.files import Files
 from yak.spark.jobs.frame import Job
-from yak.spark.jobs.options import SparkOptions, key_values
+from yak.spark.jobs.options import SparkOptions, bootstrap_flag, key_values, option_flag
 from yak.spark.jobs.sinks import StartedJob
 from yak.view.flags import flag
 
@@ -111,21 +111,13 @@ class Options(SparkOptions):
     topic: str = flag("--topic, -t", "The archived topic.", metavar="NAME", default=MISSING)
     into: str = flag("--into", "The topic to write to.", metavar="NAME", default=MISSING)
     checkpoint_dir: str = flag("--checkpoint-dir", "Where it resumes from.", metavar="DIR", default=MISSING)
-    bootstrap: str = flag(
-        "--bootstrap, -b",
-        "Ask these brokers first.",
-        metavar="HOST:PORT,...",
-        envvar="YAK_BOOTSTRAP_SERVERS",
-        default="127.0.0.1:9092",
-    )
+    bootstrap: str = bootstrap_flag()
     from_: str | None = flag("--from", "Records since then.  [all]", metavar="TIME")
     to: str | None = flag("--to", "Records before then.  [all]", metavar="TIME")
     chunk_rows: int = flag(
         "--chunk-rows", "Records between two entries in the checkpoint.", metavar="N", min=1, default=1_000_000
     )
-    option: tuple[str, ...] = flag(
-        "--option", "Of the data source (kafka.… of the client).", metavar="KEY=VALUE", default=()
-    )
+    option: tuple[str, ...] = option_flag()
 
     def check(self) -> None:
         super().check()
