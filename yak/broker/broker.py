@@ -14,9 +14,10 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from yak.broker.api_table import Handler
 from yak.broker.audit import Audit
 from yak.broker.authorization import Authorization
-from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Handler, Later, Now, Outcome, Slices
+from yak.broker.call import Call, DelayedOperation, Encoded, Fields, Later, Now, Outcome, Slices
 from yak.broker.connections import Connection, HeldAnswers
 from yak.broker.controlled_shutdown import ControlledShutdown
 from yak.broker.controller_requests import ControllerRequests

@@ -1,25 +1,24 @@
 """One request in the broker, and the outcomes that its handler can return.
 
-A handler is `handle(broker, call) -> Outcome`: `Now` with the answer's fields, `Encoded` for the two hot answers, `Later`
-with a delayed operation, or None when the request gets no answer (acks=0).
+An outcome is `Now` with the answer's fields, `Encoded` for the two hot answers, `Later` with a delayed operation, or None
+when the request gets no answer (acks=0).
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, final
+from typing import TYPE_CHECKING, Any, TypeAlias, final
 
 from yak.errors import ErrorCode, PeerError
 from yak.ports.disk import Part
 from yak.protocol.schema_fields import plain
 
 if TYPE_CHECKING:
-    from yak.broker.broker import Broker
     from yak.broker.connections import Connection
-    from yak.broker.fault_injection import RequestFault
     from yak.quotas.client_quotas import MutationQuota
+    from yak.replication.fetch_sessions import ConsumerSession
 
 Encoded: TypeAlias = list[Part]
 """An encoded answer, with its length prefix and header."""
@@ -71,7 +70,7 @@ class Call:
     parts: Encoded | None = None
     """The encoded answer, None until there is one; it is sent after all earlier answers of its connection."""
     delayed: DelayedOperation | None = None
-    fault: RequestFault | None = None
+    fault: CallFault | None = None
     """What the fault rules do to the request's answer."""
 
     @property
@@ -140,28 +139,17 @@ Slices: TypeAlias = Generator[None, None, Outcome]
 """A handler that yields after every `SLICE_ELEMENTS` elements; any state may have changed when it resumes."""
 
 
-Handler: TypeAlias = Callable[["Broker", Call], Outcome]
+class CallFault:
+    """What fault rules do to one call, and to its answer (`yak.broker.fault_injection`)."""
 
+    __slots__ = ()
 
-class Api(NamedTuple):
-    """One API. A file of one API has these names itself."""
+    def answered(self, outcome: Now | Encoded | None) -> Outcome:
+        """The answer that the client gets, and when. Called once, with the handler's answer."""
+        raise NotImplementedError
 
-    KEY: int
-    NAME: str
-    VERSIONS: range
-    handle: Handler
-    ABSENT: tuple[str, ...] = ()
-    """Features left out on purpose."""
-    slices: Callable[[Broker, Call], Slices] | None = None
-    """The handler of a large request, which yields every few hundred elements (`yak.broker.large_requests`)."""
+    def check(self, topic: str, index: int) -> None:
+        """Raise PeerError if a Fetch is to get an error for this partition."""
 
-
-@dataclass(frozen=True, slots=True)
-class ApiTable:
-    """The handlers of all APIs, by key and version (`yak.broker.apis`)."""
-
-    handlers: Mapping[tuple[int, int], Handler]
-    sliced: Mapping[tuple[int, int], Callable[[Broker, Call], Slices]]
-    names: Mapping[int, str]
-    refuse_version: Handler
-    """Answers an ApiVersions request of an unknown version (KIP-511)."""
+    def mark_dirty(self, session: ConsumerSession) -> None:
+        """Let a fetch of a session answer the partitions that get an error, though nothing is new in them."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import KW_ONLY, InitVar, dataclass, field
+from enum import Enum, auto
 
 from yak.broker.call import Call
-from yak.broker.login import Login
 from yak.config.listeners import PLAINTEXT_LISTENER, Listener
 from yak.core.events import Effect, Reply
 from yak.ids import ConnectionId
@@ -21,6 +21,47 @@ from yak.protocol.repeated_produce import RepeatedProduce
 from yak.replication.fetch_sessions import FollowerSession
 from yak.security import ANONYMOUS
 from yak.security.hosts import host_of
+from yak.security.scram import ScramServer
+
+
+class LoginState(Enum):
+    """The next request that a login expects."""
+
+    HANDSHAKE = auto()
+    """ApiVersions or SaslHandshake."""
+    AUTHENTICATE = auto()
+    """SaslAuthenticate."""
+    ANSWERING = auto()
+    """None: a password or a token is checked, or the answer to a failed login is delayed."""
+    DONE = auto()
+    """Any request: the client is logged in."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Login:
+    """The login of one connection."""
+
+    state: LoginState = LoginState.HANDSHAKE
+    mechanism: str = ""
+    is_bare: bool = False
+    """Whether the tokens of the exchange have no Kafka header: the handshake was v0."""
+    scram: ScramServer | None = None
+    """The exchange of SCRAM under way."""
+    token_error: bytes = b""
+    """The error that a client of OAUTHBEARER got for its token, and must acknowledge (RFC 7628, section 3.2.3)."""
+    is_by_token: bool = False
+    """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
+    user: str | None = None
+    """The authenticated user; a later login of the connection must be the same one's."""
+    reauthenticated_ms: int | None = None
+    """When the last re-authentication began; None: there was none."""
+    expires_ms: int | None = None
+    """When the client must have logged in again; None: never."""
+
+    @property
+    def takes_bare_tokens(self) -> bool:
+        """Whether the next frame is a token, and no request."""
+        return self.is_bare and self.state in (LoginState.AUTHENTICATE, LoginState.ANSWERING)
 
 
 @dataclass(slots=True, eq=False)

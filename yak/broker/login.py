@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import partial
 from operator import is_
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.broker.call import Call, Encoded, Fields, Later, Now, Outcome
+from yak.broker.connections import Connection, Login, LoginState
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.core.context import Context
 from yak.core.events import LoggedIn, MuteConnection, Notice, OwnUsersChanged, UnmuteConnection
@@ -41,7 +41,6 @@ from yak.security.scram import (
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
-    from yak.broker.connections import Connection
     from yak.broker.delegation_tokens import DelegationTokens
     from yak.broker.token_verifier import FetchWeb, TokenVerifiers
     from yak.config.listeners import Listener
@@ -55,51 +54,11 @@ _FRAMED_VERSION: Final = 1
 """Before v1 of SaslHandshake, the tokens have no Kafka header (KIP-152)."""
 
 
-class LoginState(Enum):
-    """The next request that a login expects."""
-
-    HANDSHAKE = auto()
-    """ApiVersions or SaslHandshake."""
-    AUTHENTICATE = auto()
-    """SaslAuthenticate."""
-    ANSWERING = auto()
-    """None: a password or a token is checked, or the answer to a failed login is delayed."""
-    DONE = auto()
-    """Any request: the client is logged in."""
-
-
 _EXPECTED: Final[Mapping[LoginState, tuple[int, ...]]] = {
     LoginState.HANDSHAKE: (API_VERSIONS, SASL_HANDSHAKE),
     LoginState.AUTHENTICATE: (SASL_AUTHENTICATE,),
     LoginState.ANSWERING: (),
 }
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Login:
-    """The login of one connection."""
-
-    state: LoginState = LoginState.HANDSHAKE
-    mechanism: str = ""
-    is_bare: bool = False
-    """Whether the tokens of the exchange have no Kafka header: the handshake was v0."""
-    scram: ScramServer | None = None
-    """The exchange of SCRAM under way."""
-    token_error: bytes = b""
-    """The error that a client of OAUTHBEARER got for its token, and must acknowledge (RFC 7628, section 3.2.3)."""
-    is_by_token: bool = False
-    """Whether the client logged in with a delegation token (KafkaPrincipal.tokenAuthenticated)."""
-    user: str | None = None
-    """The authenticated user; a later login of the connection must be the same one's."""
-    reauthenticated_ms: int | None = None
-    """When the last re-authentication began; None: there was none."""
-    expires_ms: int | None = None
-    """When the client must have logged in again; None: never."""
-
-    @property
-    def takes_bare_tokens(self) -> bool:
-        """Whether the next frame is a token, and no request."""
-        return self.is_bare and self.state in (LoginState.AUTHENTICATE, LoginState.ANSWERING)
 
 
 class Logins:

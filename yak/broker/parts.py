@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from yak.broker.call import ApiTable
+from yak.broker.api_table import ApiTable
 from yak.broker.quorum_node import QuorumParts
 from yak.cluster.image import Image
 from yak.cluster.image_log import ImageLog

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
 from tests.unit.broker.login_client import ALL, PASSWORD, Client, make_rig
-from yak.broker.login import LoginState
+from yak.broker.connections import LoginState
 from yak.protocol.peer_proof import MECHANISM as PEER_MECHANISM
 from yak.security import ANONYMOUS
 from yak.security.plain import PlainToken

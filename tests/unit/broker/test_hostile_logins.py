@@ -6,7 +6,7 @@ from kio.schema.errors import ErrorCode
 from tests.unit.broker.login_client import API_VERSIONS, AUTHENTICATE, HANDSHAKE, PASSWORD, Client, make_rig
 from tests.unit.noted_calls import note_calls
 from yak.broker.apis import TABLE
-from yak.broker.login import LoginState
+from yak.broker.connections import LoginState
 from yak.core.events import DropJob
 from yak.limits import LOGIN_MS_MAX
 from yak.security import ANONYMOUS

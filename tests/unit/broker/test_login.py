@@ -16,7 +16,8 @@ from tests.unit.broker.login_client import (
     Client,
     make_rig,
 )
-from yak.broker.login import LoginState, PasswordCheck
+from yak.broker.connections import LoginState
+from yak.broker.login import PasswordCheck
 from yak.limits import LOGIN_MS_MAX
 from yak.protocol.peer_proof import MECHANISM as PEER_MECHANISM
 from yak.security import ANONYMOUS

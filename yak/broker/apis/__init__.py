@@ -11,6 +11,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from yak.broker.api_table import Api, ApiTable
 from yak.broker.apis import (
     acls,
     alter_configs,
@@ -57,7 +58,7 @@ from yak.broker.apis import (
     user_scram_credentials,
     write_txn_markers,
 )
-from yak.broker.call import Api, ApiTable, Call, Outcome
+from yak.broker.call import Call, Outcome
 from yak.protocol.pace import at_once
 
 if TYPE_CHECKING:

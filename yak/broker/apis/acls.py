@@ -25,7 +25,8 @@ from yak.acls.bindings import (
     encode_pattern,
 )
 from yak.acls.filters import AclFilter
-from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices, error_fields
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.records import ACL
 from yak.cluster.topic_changes import plan_alter

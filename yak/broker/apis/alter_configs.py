@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from yak.broker.call import Api, Call, Outcome
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Outcome
 from yak.broker.config_changes import change_configs
 from yak.broker.config_resources import BrokerLoggerResource, Resource
 from yak.config.incremental import Change, apply_incremental

@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, milliseconds
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Fields, Later, Now, Outcome, milliseconds
 from yak.broker.delayed_answers import DelayedMemberAnswer, answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.classic.group import Join, Sync, refused_join, refused_sync

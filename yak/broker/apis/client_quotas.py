@@ -12,7 +12,8 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Fields, Now, Outcome, error_fields
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Fields, Now, Outcome, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.cluster.records import QUOTA
 from yak.cluster.topic_changes import plan_alter

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Later, Now, Outcome, milliseconds
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Fields, Later, Now, Outcome, milliseconds
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_newest_image
 from yak.cluster.records import TOKEN
 from yak.cluster.topic_changes import plan_alter

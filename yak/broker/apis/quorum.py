@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Api, Call, Now, Outcome
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Now, Outcome
 from yak.broker.quorum_node import NO_LEADER, between_nodes, forward_to_leader, node_for_brokers, serve_in_quorum
 from yak.errors import ErrorCode, PeerError
 from yak.faults import COMMAND

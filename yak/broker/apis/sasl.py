@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Api, Call, Now, Outcome
-from yak.broker.connections import Connection, PeerProofState
-from yak.broker.login import LoginState
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Now, Outcome
+from yak.broker.connections import Connection, LoginState, PeerProofState
 from yak.core import events
 from yak.errors import ErrorCode, ProtocolViolation
 from yak.protocol.peer_proof import MECHANISM, NONCE_BYTES, Exchange, Hello, Incarnation

@@ -15,7 +15,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Api, Call, Fields, Now, Outcome, Slices
+from yak.broker.api_table import Api
+from yak.broker.call import Call, Fields, Now, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges
 from yak.core.placement import partition_of
