@@ -161,7 +161,7 @@ _IN_TEXTS = re.compile(r"{{ ?\$?(?:labels\.)?([a-z]+) ?}}")
 def expressions() -> list[tuple[str, str]]:
     """Each expression of the dashboard and the alerts, with the text that names its labels."""
     dashboard = json.loads((GRAFANA / "yak.json").read_text())
-    found = [(t["expr"], t["legendFormat"]) for panel in dashboard["panels"] for t in panel.get("targets", ())]
+    found = [(t["expr"], t.get("legendFormat", "")) for panel in dashboard["panels"] for t in panel.get("targets", ())]
     found += [(each["query"]["query"], "") for each in dashboard["templating"]["list"] if each["type"] == "query"]
     alerts = yaml.safe_load((GRAFANA / "alerts.yml").read_text())
     rules = [rule for group in alerts["groups"] for rule in group["rules"]]
