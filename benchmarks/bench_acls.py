@@ -7,7 +7,9 @@ The broker is the simulator's, in this process; the disk is memory. Times are of
 
 import argparse
 import statistics
+import sys
 import time
+from pathlib import Path
 
 from yak.acls.authorizer import Authorizer
 from yak.acls.bindings import (
@@ -22,8 +24,10 @@ from yak.acls.bindings import (
 )
 from yak.core.events import ConnectionOpened, FrameReceived
 from yak.sim.request_fields import build, fetch_fields, produce_fields
-from yak.sim.rig import Rig
 from yak.sim.wire import record_batch, request_class, request_frame
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.rig import Rig
 
 STEPS = 2_000
 CONNECTION = 900

@@ -9,11 +9,14 @@ import cProfile
 import pstats
 import sys
 import time
+from pathlib import Path
 
 from yak.core import events
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig, build, fetch_fields, produce_fields
 from yak.sim.wire import record_batch, request_class, request_frame
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig, build, fetch_fields, produce_fields
 
 ROUNDS = 7
 REQUESTS = 5_000

@@ -19,12 +19,15 @@ import sys
 import tempfile
 import time
 from contextlib import nullcontext
+from pathlib import Path
 
 from yak.server.disk import RealDisk
 from yak.sim import cluster
 from yak.sim import node as simulated
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from tests.cluster_rig import ClusterRig
 
 TOPIC_PARTITIONS = 500
 WRITTEN = 3

@@ -16,8 +16,8 @@ from kio.schema.errors import ErrorCode
 from support.client_kinds import Confluent
 from support.raw import Closed, Health, RawClient, assert_no_bugs, batch
 
+from tests.rig import fetch_fields
 from yak.protocol.record_batch import compute_crc
-from yak.sim.rig import fetch_fields
 
 TOPIC = "bad-input"
 PACKED = "bad-input-packed"

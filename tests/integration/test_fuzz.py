@@ -12,8 +12,8 @@ from support.client_kinds import Confluent
 from support.fuzzing import fuzz, mutated_requests, valid_requests
 from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 
+from tests.rig import Rig
 from tests.unit.broker.raw_connection import RawConnection
-from yak.sim.rig import Rig
 
 SECONDS = float(os.environ.get("YAK_FUZZ_SECONDS", "5"))
 

@@ -1,6 +1,6 @@
 """The loss of the metadata store of a simulated cluster, and its end."""
 
-from yak.sim.cluster_rig import ClusterRig
+from tests.cluster_rig import ClusterRig
 
 
 def restore_lost_store(rig: ClusterRig) -> None:

@@ -202,7 +202,7 @@ def test_a_test_cluster_starts_its_brokers_before_the_heavy_libraries_load() -> 
     [
         "from yak.errors import ErrorCode",
         "from yak.client.raw_connection import _import_encoder as load; load()",
-        "import yak.sim.rig",
+        "import yak.sim.cluster",
     ],
 )
 def test_modules_that_kio_imports_and_yak_never_uses_are_not_loaded(program: str) -> None:

@@ -14,8 +14,8 @@ from support.one_record import wait_refused, wait_written
 from support.raw import RawClient
 from support.waiting import wait_until
 
+from tests.rig import fetch_fields
 from yak.local.chaos.node import OwnDisk
-from yak.sim.rig import fetch_fields
 
 STALL_SECONDS = 2.0
 DISK_BYTES = 24 << 20

@@ -13,8 +13,8 @@ from support.loads import SteadyLoad
 from support.raw import Health, RawClient, RawTarget, assert_no_bugs
 from support.waiting import wait_until
 
+from tests.rig import Rig
 from tests.unit.broker.raw_connection import RawConnection
-from yak.sim.rig import Rig
 from yak.sim.wire import read_answer
 
 FIND, JOIN, HEARTBEAT, LEAVE, SYNC, DESCRIBE = 10, 11, 12, 13, 14, 15

@@ -10,7 +10,7 @@ import psutil
 from confluent_kafka import Consumer, Producer, TopicPartition
 from support.client_kinds import Confluent
 
-from yak.sim.rig import build, fetch_fields
+from tests.rig import build, fetch_fields
 from yak.sim.wire import read_answer, record_batch, request_class, request_frame
 
 PATIENCE_SECONDS = 20.0

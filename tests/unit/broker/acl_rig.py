@@ -2,10 +2,10 @@
 
 import dataclasses
 
+from tests.rig import Rig
 from yak.acls.bindings import CLUSTER_NAME, PatternType, Permission, ResourceType
 from yak.protocol.record_batch import TRANSACTIONAL_BIT
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Rig
 
 ADMIN = "User:admin"
 SETTINGS = {

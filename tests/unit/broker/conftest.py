@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.sim.rig import Rig
+from tests.rig import Rig
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Client, Pending, Rig
 from tests.unit.broker.requests import fitted
-from yak.sim.rig import Client, Pending, Rig
 
 FIND, JOIN, SYNC, HEARTBEAT, LEAVE = 10, 11, 14, 12, 13
 COMMIT, FETCH, DELETE_OFFSETS, DESCRIBE, LIST, DELETE = 8, 9, 47, 15, 16, 42

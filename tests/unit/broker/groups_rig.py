@@ -6,6 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Client, Pending, Rig
 from tests.unit.broker import group_requests as requests
 from tests.unit.broker.group_requests import (
     COMMIT,
@@ -21,7 +22,6 @@ from tests.unit.broker.group_requests import (
 )
 from tests.unit.broker.requests import fitted
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.rig import Client, Pending, Rig
 
 NONE = ErrorCode.none
 SETTINGS = {

@@ -2,10 +2,10 @@
 
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from yak.security.oauth_messages import OAUTHBEARER, TokenMessage
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramClient
-from yak.sim.rig import Rig
 
 METADATA, HANDSHAKE, API_VERSIONS, AUTHENTICATE = 3, 17, 18, 36
 PASSWORD, SALT = "pass=word,", b"salt of the user"

@@ -21,11 +21,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Pending
 from tests.unit.broker import group_requests as requests
 from tests.unit.broker.group_requests import HEARTBEAT, JOIN, LEAVE, SYNC, ms
 from tests.unit.broker.groups_rig import GroupsRig
 from yak.protocol.record_fields import FieldReader, FieldWriter
-from yak.sim.rig import Pending
 
 CONSUMER_HEARTBEAT, CREATE_PARTITIONS = 68, 37
 NONE = ErrorCode.none

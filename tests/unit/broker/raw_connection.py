@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from yak.sim.rig import Rig
+from tests.rig import Rig
 
 
 class RawConnection:

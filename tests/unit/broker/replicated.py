@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from yak.cluster.image import BrokerInfo
 from yak.cluster.payload import IsrMember
 from yak.cluster.records import BrokerState
@@ -11,8 +13,6 @@ from yak.ids import TopicPartition
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.replication.partition import Partition
 from yak.replication.partition_events import PartitionEvent
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 
 
 def add_broker(

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Client, Pending, Rig, fetch_fields, produce_fields
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Client, Pending, Rig, fetch_fields, produce_fields
 from yak.sim.wire import nested, record_batch, request_class
 
 TOPIC, BROKER, GROUP = 2, 4, 32

@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.login_client import ALL, PASSWORD, Client, make_rig
 from yak.broker.connections import LoginState
 from yak.protocol.peer_proof import MECHANISM as PEER_MECHANISM
 from yak.security import ANONYMOUS
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramClient
-from yak.sim.rig import Rig
 
 
 class BareClient(Client):

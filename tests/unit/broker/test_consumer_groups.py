@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Pending, Rig
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.groups_rig import subscription
 from tests.unit.broker.requests import fitted, restart
@@ -15,7 +16,6 @@ from tests.unit.noted_calls import note_calls
 from yak.coordination import runtime
 from yak.groups.consumer.state import GroupState
 from yak.protocol.record_batch import iterate_headers
-from yak.sim.rig import Pending, Rig
 
 HEARTBEAT, DESCRIBE, CREATE_PARTITIONS = 68, 69, 37
 NONE = ErrorCode.none

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
@@ -18,7 +19,6 @@ from yak.partitions.metadata_loader import _Step
 from yak.protocol.record_batch import iterate_headers
 from yak.protocol.record_walk import walk_records
 from yak.sim.request_fields import frame_of
-from yak.sim.rig import Rig
 from yak.sim.wire import read_answer
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}

@@ -3,11 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig, fetch_fields, produce_fields
 from tests.unit.broker.requests import delete_topic
 from yak.broker.counters import Counters
 from yak.protocol.record_batch import iterate_headers
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
 PRODUCE, FETCH, METADATA, HEARTBEAT = 0, 1, 3, 12

@@ -3,8 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
 from yak.partitions.leader_appends import EARLY_PARTITIONS_MAX, EARLY_PRODUCERS_MAX
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import produce_fields
 from yak.sim.wire import record_batch
 from yak.storage.producer_state import DEFERRED_EXPIRY_MS, DEFERRED_MS

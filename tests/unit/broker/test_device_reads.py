@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.rig import Pending, Rig
 from tests.unit.broker.requests import begin_fetch, fetched, values_of
 from tests.unit.noted_calls import note_calls
 from yak.broker import fetches
 from yak.core.events import DropJob
-from yak.sim.rig import Pending, Rig
 
 API_VERSIONS, LIST_OFFSETS = 18, 2
 VALUES = [b"a", b"b", b"c", b"newest"]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import TOPIC, alter, begin_produce, produced
-from yak.sim.rig import Rig
 from yak.storage.producer_state import DEFERRED_MS
 
 DEFERRED = ErrorCode.not_enough_replicas

@@ -6,6 +6,7 @@ from typing import NoReturn
 
 import pytest
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.groups_rig import GroupsRig
 from tests.unit.broker.requests import begin_produce
 from tests.unit.plans import Calls
@@ -15,7 +16,6 @@ from yak.errors import ErrorCode, FailStop, PeerError
 from yak.fail_stop import changes_state
 from yak.groups.classic.group import ClassicGroup
 from yak.groups.offsets import Offsets
-from yak.sim.rig import Rig, fetch_fields
 from yak.storage.log import Log
 
 FETCH, METADATA, OFFSET_COMMIT = 1, 3, 8

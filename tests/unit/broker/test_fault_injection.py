@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.acl_rig import error_codes
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.faults.sample_requests import BETWEEN_BROKERS, sample_request
@@ -15,7 +16,6 @@ from yak.broker.apis import TABLE
 from yak.faults import COMMAND
 from yak.protocol.versions import FETCH
 from yak.sim.request_fields import fetch_fields, frame_of, produce_fields
-from yak.sim.rig import Rig
 from yak.sim.wire import read_answer, record_batch, request_frame
 
 ON = {"yak.fault.injection.enable": "true"}

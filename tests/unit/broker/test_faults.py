@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields, produce_fields
 from tests.unit.broker.requests import begin_fetch, begin_produce, delete_topic, fetched, produced, values_of
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.ids import TopicPartition
 from yak.partitions import leader_appends
 from yak.protocol.record_batch import compute_crc
-from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
 TWO_DIRECTORIES = ("/data", "/more")

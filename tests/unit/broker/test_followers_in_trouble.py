@@ -6,6 +6,7 @@ import errno
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.broker.replicated import call_store
 from tests.unit.broker.requests import BROKER, GROUP, TOPIC, alter
 from tests.unit.noted_calls import note_calls
@@ -15,7 +16,6 @@ from yak.ids import TopicPartition
 from yak.protocol.fetch_answer import DivergingEpoch
 from yak.protocol.record_batch import iterate_headers
 from yak.replication import isr
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.storage.log_store import LogStore

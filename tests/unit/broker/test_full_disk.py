@@ -7,14 +7,14 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig, create_fields, produce_fields
 from tests.unit.broker.requests import delete_topic
 from tests.unit.noted_calls import note_calls
 from yak.cluster import image_log
 from yak.core import events
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig, create_fields, produce_fields
 from yak.sim.wire import record_batch
 from yak.storage.checkpoints import format_partition_metadata
 from yak.storage.names import UNCREATED_SUFFIX

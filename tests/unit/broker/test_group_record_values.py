@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.requests import restart
 from tests.unit.broker.test_consumer_groups import begin_heartbeat, describe, make_rig
@@ -29,7 +30,6 @@ from yak.groups.offsets import OFFSETS_TOPIC, Committed, offset_record
 from yak.groups.record import Record
 from yak.ids import TopicPartition
 from yak.protocol.record_fields import INT32_MAX, INT32_MIN, FieldWriter
-from yak.sim.rig import Rig
 from yak.views.group_lag import TopicLag, add_lags, coordinated_groups
 
 NONE = ErrorCode.none

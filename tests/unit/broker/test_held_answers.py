@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.group_requests import JOIN, begin_join, find, join_fields
 from yak.core.events import ConnectionClosed
 from yak.limits import REQUESTS_IN_FLIGHT_PER_CONNECTION_MAX, UNSENT_REPLY_BYTES_MAX
-from yak.sim.rig import Rig, fetch_fields
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.requests import list_offset
 from yak.protocol.record_batch import with_records
 from yak.protocol.record_writer import build_batch
 from yak.protocol.varint import UVARINT_MAX, append_uvarint
-from yak.sim.rig import Rig
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**68) - 2**40
 """Their sums with a base timestamp have more than 64 bits."""

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.broker.test_stale_coordinators import make_rig
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.cluster_rig import ClusterRig
 
 METADATA, FIND_COORDINATOR = 3, 10
 SESSION_MS = 6_000

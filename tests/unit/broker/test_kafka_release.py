@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from yak.broker.apis import DISPATCH, TABLE
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.broker.call import Call
@@ -14,7 +15,6 @@ from yak.config.kafka_releases import RELEASES, max_versions
 from yak.core import events
 from yak.protocol.peer_proof import Incarnation
 from yak.sim.request_fields import frame_of
-from yak.sim.rig import Rig
 from yak.sim.wire import read_answer
 
 SOFTWARE = {"client_software_name": "x", "client_software_version": "1"}

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.requests import fitted
 from yak.core import events
 from yak.limits import LARGE_REQUEST_ELEMENTS, REQUEST_ELEMENTS_MAX, SLICE_ELEMENTS
 from yak.protocol.codec import decode_response, encode_request
-from yak.sim.rig import Rig
 from yak.sim.wire import record_batch
 
 COUNT = LARGE_REQUEST_ELEMENTS + 300

@@ -3,9 +3,9 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields, produce_fields
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.cluster.records import BrokerState
-from yak.sim.rig import Rig, fetch_fields, produce_fields
 from yak.sim.wire import record_batch
 
 NOT_LEADER, FENCED, UNKNOWN = (

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, produce_fields
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.config.listeners import Listener, SecurityProtocol
-from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 
 _INTERNAL = Listener("INTERNAL", SecurityProtocol.PLAINTEXT, "inside-2", 1)

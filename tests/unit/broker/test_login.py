@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.login_client import (
     ALL,
     API_VERSIONS,
@@ -23,7 +24,6 @@ from yak.protocol.peer_proof import MECHANISM as PEER_MECHANISM
 from yak.security import ANONYMOUS
 from yak.security.plain import PlainToken
 from yak.security.scram import MECHANISMS, ScramCredential
-from yak.sim.rig import Rig
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import (
     begin_fetch,
     begin_produce,
@@ -25,7 +26,6 @@ from yak.protocol.record_batch import CODECS, compute_crc, iterate_headers, with
 from yak.protocol.varint import zigzag
 from yak.replication.partition import Partition
 from yak.sim.request_fields import create_fields
-from yak.sim.rig import Rig, fetch_fields
 from yak.sim.wire import record_batch
 
 

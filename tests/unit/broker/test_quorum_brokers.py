@@ -6,12 +6,12 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from yak.broker.controlled_shutdown import QUORUM_LOST_MS_MAX
 from yak.protocol.topic_names import METADATA_TOPIC, METADATA_TOPIC_ID
 from yak.quorum.quorum import Quorum, Role
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
-from yak.sim.rig import Rig
 
 VOTE, DESCRIBE_QUORUM, ENVELOPE, ADD_RAFT_VOTER, REMOVE_RAFT_VOTER, API_VERSIONS, FETCH = 52, 55, 58, 80, 81, 18, 1
 METADATA = 3

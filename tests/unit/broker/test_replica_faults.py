@@ -2,7 +2,7 @@
 
 import pytest
 
-from yak.sim.cluster_rig import ClusterRig
+from tests.cluster_rig import ClusterRig
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A follower's answer holds so many bytes: what has no room in it comes with the next, without anybody's new append."""
 
-from yak.sim.cluster_rig import ClusterRig
+from tests.cluster_rig import ClusterRig
 
 ROOM = {"replica.fetch.response.max.bytes": "1500", "replica.lag.time.max.ms": "30000"}
 SOON_MS = 1_000

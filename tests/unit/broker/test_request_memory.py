@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.rig import Rig, produce_fields
 from tests.unit.broker import group_requests as ask
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.requests import list_offset
 from yak.protocol.record_batch import compute_crc
 from yak.sim.request_fields import frame_of
-from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 
 PRODUCE = 0

@@ -2,10 +2,10 @@
 
 import pytest
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import values_of
 from tests.unit.noted_calls import note_calls
 from yak.sim.disk import SimSlice
-from yak.sim.rig import Rig, fetch_fields
 
 VALUE = b"x" * 100_000
 

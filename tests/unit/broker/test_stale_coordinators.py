@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Client, Pending
 from yak.cluster.broker_lifecycle import LifecycleState
 from yak.errors import ErrorCode
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.ports.metadata_store import StoreOutcome
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
-from yak.sim.rig import Client, Pending
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import COMPLETE_COMMIT, PREPARE_COMMIT
 

@@ -3,11 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.broker.requests import BROKER, alter, describe
 from yak.config.broker_config_table import METADATA_STORE_TARGET
 from yak.ports.metadata_store import StoreOutcome, StoreRequest
 from yak.quorum.migration import Migration
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
 CREATE_TOPICS = 19

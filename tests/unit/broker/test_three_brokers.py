@@ -6,6 +6,7 @@ import uuid
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.broker.replicated import call_store
 from tests.unit.broker.requests import BROKER, delete_topic, describe
 from tests.unit.lost_store import restore_lost_store
@@ -15,7 +16,6 @@ from yak.lifecycle.failure_watch import PROBE_MS_MAX
 from yak.lifecycle.liveness import LISTED_MS, serving_brokers
 from yak.partitions.store_outage import HEARTBEAT_WAIT_MS
 from yak.replication import isr
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
 
 

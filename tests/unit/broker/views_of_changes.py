@@ -3,10 +3,10 @@
 import json
 from dataclasses import replace
 
+from tests.rig import Rig
 from yak.cluster.image import Image
 from yak.cluster.snapshot import write_snapshot
 from yak.ports.metadata_store import TailedRecord
-from yak.sim.rig import Rig
 from yak.views.broker_events import of_image
 from yak.views.metadata_json import HIDDEN, cluster_json
 from yak.views.metadata_records_json import record_json

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from yak.cluster import snapshot
 from yak.cluster.snapshot import json_pieces, write_snapshot
-from yak.sim.cluster_rig import ClusterRig
 
 TIMEOUT = dt.timedelta(seconds=5)
 

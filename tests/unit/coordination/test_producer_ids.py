@@ -4,8 +4,8 @@ import datetime as dt
 
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from yak.coordination.producer_ids import REFILL_BELOW
-from yak.sim.rig import Rig
 
 
 def take(rig: Rig):

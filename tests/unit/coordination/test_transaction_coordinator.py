@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import delete_topic
 from yak.core import events
 from yak.core.placement import partition_of
@@ -13,7 +14,6 @@ from yak.ids import TopicPartition
 from yak.limits import GROUP_STRING_BYTES_MAX
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Rig, fetch_fields
 from yak.transactions.records import TRANSACTION_TOPIC
 from yak.transactions.transaction import (
     COMPLETE_ABORT,

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Pending
 from tests.unit.lost_store import restore_lost_store
 from yak.lifecycle.secret_file import SecretFile
 from yak.protocol.peer_proof import MECHANISM, ClusterSecret, Exchange, Hello, Incarnation
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import DATA_DIRECTORY, IMAGE_FOLDER
-from yak.sim.rig import Pending
 from yak.sim.routing import Connection
 
 HANDSHAKE, AUTHENTICATE, FETCH = 17, 36, 1

@@ -5,9 +5,9 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import join
 from yak.lifecycle.expected_followers import ExpectedFollowers
-from yak.sim.rig import Rig
 
 WAIT_MS = 1_500
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.rig import Rig
 from tests.unit.lifecycle.watching import HERE, LEADER, context_of, make_broker, watch_of
 from yak.broker.delayed_leader_requests import LeaderRequests, leaders_of
 from yak.lifecycle.failure_watch import (
@@ -19,7 +20,6 @@ from yak.lifecycle.failure_watch import (
 from yak.protocol.codec import decode_request
 from yak.protocol.peer_proof import Incarnation
 from yak.protocol.request_header import read_request_header
-from yak.sim.rig import Rig
 
 OTHER = 3
 

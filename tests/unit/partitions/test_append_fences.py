@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.rig import Rig, produce_fields
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.partitions.leader_appends import ACKS_ALL
 from yak.replication.partition import Partition
-from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 
 ORDERS = TopicPartition("orders", 0)

@@ -4,12 +4,12 @@ import errno
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.requests import delete_topic
 from tests.unit.noted_calls import note_calls_by_step
 from yak.ids import TopicPartition
 from yak.partitions.local_replicas import RELEASED_A_SLICE, LocalReplicas
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 from yak.storage.log_store import LogStore
 
 MANY = 3 * RELEASED_A_SLICE + 20

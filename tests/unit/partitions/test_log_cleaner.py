@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker import requests
 from tests.unit.broker.requests import BROKER, alter, delete_records, delete_topic
 from yak.core import events
@@ -18,8 +20,6 @@ from yak.ports.disk import Disk
 from yak.protocol.compression import compress
 from yak.protocol.record_batch import CODECS, HEADER_BYTES, compute_crc, iterate_headers, read_header, with_records
 from yak.protocol.record_walk import walk_records
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.storage.compaction import CleanedSegment, CompactionDiscard, CompactionPiece

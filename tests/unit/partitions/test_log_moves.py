@@ -5,16 +5,16 @@ import re
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.requests import BROKER, alter, delete_records, delete_topic
 from yak.broker.apis import describe_log_dirs
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.partitions import log_moves
 from yak.protocol.record_batch import iterate_headers
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.disk import Death
 from yak.sim.request_fields import produce_fields
-from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.storage import log_move

@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.requests import delete_topic
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.request_fields import create_fields
-from yak.sim.rig import Rig
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Retention removes many expired segments, and a checkpoint reads many logs, without a long step."""
 
+from tests.rig import Rig
 from tests.unit.broker.requests import delete_topic
 from tests.unit.noted_calls import note_calls_by_step
 from yak.errors import LogDirectoryFailure
 from yak.ids import TopicPartition
-from yak.sim.rig import Rig
 from yak.storage.log import Log
 from yak.storage.names import NEW_LOG_MARK
 from yak.storage.producer_state import ProducerState

@@ -5,6 +5,7 @@ import errno
 
 import pytest
 
+from tests.rig import Pending, Rig
 from tests.unit.broker.requests import BROKER, alter, delete_topic
 from tests.unit.noted_calls import note_calls, note_calls_by_step
 from yak.cluster.image_log import ImageLog
@@ -16,7 +17,6 @@ from yak.ids import TopicPartition
 from yak.partitions import metadata_loader
 from yak.partitions.local_replicas import LocalReplicas
 from yak.sim.request_fields import topic_fields
-from yak.sim.rig import Pending, Rig
 from yak.storage.log import Log
 from yak.storage.log_store import LogStore
 

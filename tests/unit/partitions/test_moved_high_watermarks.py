@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.rig import Rig
 from tests.unit.noted_calls import note_calls_by_step
 from yak.cluster.high_watermark_sender import HighWatermarkSender
 from yak.partitions import moved_high_watermarks
-from yak.sim.rig import Rig
 
 BOUND = 4
 PARTITIONS = 3 * BOUND + 1

@@ -4,15 +4,15 @@ import errno
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.requests import delete_topic, list_offset
 from yak.errors import ErrorCode
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.disk import Content
 from yak.sim.node import SimNode
 from yak.sim.request_fields import create_fields
-from yak.sim.rig import Rig
 from yak.storage.log_creation import LogCreation
 
 LONG_US = 5_000_000

@@ -3,8 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import add_broker, set_partition
-from yak.sim.rig import Rig
 from yak.storage.producer_state import DEFERRED_EXPIRY_MS
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from yak.cluster.broker_lifecycle import LifecycleState
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 
 
 def reasons_by_state(rig: Rig | ClusterRig, outage, ms: int) -> dict[LifecycleState, str]:

@@ -3,13 +3,13 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, produce_fields
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import TOPIC, alter, delete_topic
 from yak.ids import TopicPartition
 from yak.partitions.transaction_markers import TxnMarker
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Rig, produce_fields
 
 ORDERS = TopicPartition("orders", 0)
 NONE = ErrorCode.none

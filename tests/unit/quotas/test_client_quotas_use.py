@@ -2,12 +2,12 @@
 
 import pytest
 
+from tests.rig import Rig
 from yak.broker.throttling import Throttling
 from yak.errors import ErrorCode, PeerError
 from yak.limits import QUOTA_CLIENTS_MAX
 from yak.quotas.client_quotas import IDLE_MS_MAX, ClientQuotas
 from yak.quotas.quota_types import QuotaType
-from yak.sim.rig import Rig
 
 PRODUCE, FETCH, REQUEST = QuotaType.PRODUCE, QuotaType.FETCH, QuotaType.REQUEST
 

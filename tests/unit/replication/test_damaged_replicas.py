@@ -5,15 +5,15 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.requests import list_offset
 from yak.broker.apis.list_offsets import MAX_TIMESTAMP
 from yak.cluster.payload import parse_isr
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import iterate_headers
 from yak.replication.damaged_replicas import recovery_damage
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
-from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.store_line import STORE
 from yak.storage.reader import DamagedBatch

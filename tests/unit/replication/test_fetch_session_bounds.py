@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Client, Pending, Rig, fetch_fields
 from tests.unit.broker.requests import delete_topic
 from yak.replication import fetch_sessions
 from yak.replication.fetch_sessions import ConsumerSessions
-from yak.sim.rig import Client, Pending, Rig, fetch_fields
 
 PARTITIONS = 4
 

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig, produce_fields
 from tests.unit.broker.requests import TOPIC, alter, delete_topic
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig, produce_fields
 from yak.sim.wire import record_batch
 from yak.storage import flush
 from yak.storage.names import LEADER_EPOCH_CHECKPOINT

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.noted_calls import note_calls_by_step
 from yak.cluster.image import PartitionInfo
 from yak.cluster.payload import IsrMember
@@ -15,7 +16,6 @@ from yak.ids import TopicPartition
 from yak.replication import isr
 from yak.replication.isr import IsrProposal, Replica, may_join, wanted_isr
 from yak.replication.partition import Partition
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.store_line import STORE
 from yak.storage.epoch_cache import EpochCache
 from yak.storage.producer_state import ProducerState

@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.replicated import add_broker, set_partition
 from yak.cluster.records import BrokerState
 from yak.config.broker_config_table import RACK_AWARE_SELECTOR
-from yak.sim.rig import Rig, fetch_fields
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.noted_calls import note_calls
 from yak.broker import broker as core
 from yak.cluster.records import BrokerState
 from yak.core.events import FrameReceived, Reply
 from yak.errors import ErrorCode
 from yak.protocol.versions import FETCH
-from yak.sim.cluster_rig import ClusterRig
 
 EPOCH_AT = 17
 """Of the session epoch, behind the request's header and limits."""

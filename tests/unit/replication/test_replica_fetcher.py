@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.noted_calls import note_calls_by_step
 from yak.errors import ErrorCode
 from yak.replication import replica_fetcher
 from yak.replication.replica_fetchers import ReplicaFetchers
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.node import SimNode
 from yak.storage.log import Log
 

@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.broker.requests import delete_records, delete_topic
 from yak.ids import TopicPartition
 from yak.limits import PRODUCER_BATCHES_REMEMBERED
@@ -15,7 +16,6 @@ from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_h
 from yak.protocol.record_writer import build_batch
 from yak.protocol.replica_fetch import FetchedPartition
 from yak.replication.replica_fetcher import ReplicaFetcher
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.store_line import STORE
 from yak.storage.log_directory import LOWERED_RECOVERY_POINTS
 

@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from yak.core import events
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.disk import Death, ProcessEnded, SimDisk
 from yak.sim.seeded_random import SeededRandom
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from yak.sim.checks.one_replica_a_machine import OneReplicaAMachine
 from yak.sim.cluster_draws import draw_machines
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.deliveries import Violation
 from yak.sim.seeded_random import SeededRandom
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.rig import Rig
 from tests.sim.seeds import totals_of
 from yak import fail_stop
 from yak.core import events
@@ -9,7 +10,6 @@ from yak.errors import FailStop
 from yak.partitions.leader_appends import LeaderAppends
 from yak.sim.deliveries import Violation
 from yak.sim.planted_bugs import PlantedBug
-from yak.sim.rig import Rig
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.spec import Spec
 from yak.sim.trial import run_spec

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
 from yak.sim.checks.replaced_brokers_are_lossy import ReplacedBrokersAreLossy
-from yak.sim.cluster_rig import ClusterRig
 from yak.sim.deliveries import Violation
 
 UNREGISTER_BROKER = 64

@@ -1,7 +1,7 @@
 """A muted connection of a simulated broker, as in `tests/unit/server/test_muted_connections.py`."""
 
+from tests.rig import Rig
 from yak.core.events import MuteConnection, UnmuteConnection
-from yak.sim.rig import Rig
 
 API_VERSIONS = 18
 

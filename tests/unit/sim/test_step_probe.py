@@ -2,9 +2,9 @@
 
 import pytest
 
+from tests.rig import Rig
 from yak.broker.broker import Broker
 from yak.sim.deliveries import Violation
-from yak.sim.rig import Rig
 from yak.sim.step_probe import EXCEPTIONS
 
 PATH = "/data/orders-0/00000000000000000000.log"

@@ -1,9 +1,9 @@
 """The leaders in /health, /api/isr and metrics while the metadata store, which would replace a dead one, is away."""
 
+from tests.cluster_rig import ClusterRig
 from tests.unit.server.http.metrics.test_families import value
 from yak.server.http.metrics import partitions
 from yak.server.http.metrics.text import Samples
-from yak.sim.cluster_rig import ClusterRig
 from yak.view.partition_state import Conditions
 from yak.views.health import HealthView
 from yak.views.replicas import PartitionFilter, rows

@@ -4,9 +4,9 @@ import uuid
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.test_quorum_brokers import describe_answer, leader_id, quorum_of
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 from yak.views.health import HealthView
 from yak.views.quorum import described_quorum_json, own_quorum_json, undescribed_quorum_json
 

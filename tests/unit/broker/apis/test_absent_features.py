@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import fence_alone, join, set_state
 from tests.unit.broker.requests import APPEND, DELETE, SET, alter, describe
 from yak.cluster.records import BrokerState
-from yak.sim.rig import Rig
 
 
 @pytest.fixture

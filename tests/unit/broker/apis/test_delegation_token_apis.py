@@ -6,6 +6,7 @@ import json
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.login_client import Client, make_rig
 from tests.unit.broker.requests import restart
 from tests.unit.broker.views_of_changes import views_of
@@ -16,7 +17,6 @@ from yak.errors import PeerError
 from yak.limits import RENEWERS_PER_TOKEN_MAX
 from yak.security.delegation_tokens import hmac_of, password_of
 from yak.security.scram import MECHANISMS
-from yak.sim.rig import Rig
 
 SECRET, HOUR_MS, DAY_MS = "the brokers' secret", 3_600_000, 86_400_000
 DEFAULT = dt.timedelta(milliseconds=-1)

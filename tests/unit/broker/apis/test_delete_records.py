@@ -5,12 +5,12 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import delete_topic
 from yak.cluster.records import BrokerState
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.replication.partition_events import PartitionEvent
-from yak.sim.rig import Rig
 
 
 @pytest.fixture

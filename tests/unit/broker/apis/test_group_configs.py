@@ -3,11 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.requests import APPEND, BROKER, DELETE, GROUP, SET, alter, describe, restart, rows_of
 from tests.unit.broker.test_consumer_groups import heartbeat, make_rig
 from tests.unit.noted_calls import note_calls
 from yak.broker.apis import describe_configs
-from yak.sim.rig import Rig
 
 INTERVAL = "consumer.assignment.interval.ms"
 SESSION, HEARTBEAT, STANDBYS = (

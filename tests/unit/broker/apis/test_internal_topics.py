@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from yak.core import events
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.sim.request_fields import frame_of, produce_fields
-from yak.sim.rig import Rig
 from yak.sim.wire import read_answer, record_batch
 
 ALLOWED = {"yak.internal.topics.admin.enable": "true"}

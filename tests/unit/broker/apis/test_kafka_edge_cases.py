@@ -3,8 +3,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import delete_records, list_offset
-from yak.sim.rig import Rig, fetch_fields
 
 TOPIC = 2
 

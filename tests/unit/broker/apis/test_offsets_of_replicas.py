@@ -3,12 +3,12 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import list_offset
 from yak.cluster.records import BrokerState
 from yak.ids import TopicPartition
 from yak.sim.request_fields import fetch_fields
-from yak.sim.rig import Rig
 from yak.storage.reader import TimestampSearch
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3

@@ -3,6 +3,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.broker.groups_rig import FIND, NONE, SETTINGS, GroupsRig
 from tests.unit.broker.replicated import join, set_state
 from tests.unit.broker.requests import TOPIC, describe
@@ -10,7 +11,6 @@ from yak.cluster.topic_changes import plan_delete_topic
 from yak.core import events
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
-from yak.sim.rig import Rig
 
 METADATA, CREATE_PARTITIONS = 3, 37
 

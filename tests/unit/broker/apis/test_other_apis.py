@@ -6,6 +6,7 @@ import struct
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import fetch_fields
 from tests.unit.broker.raw_connection import RawConnection
 from tests.unit.broker.replicated import add_broker, set_partition
 from tests.unit.broker.requests import (
@@ -23,7 +24,6 @@ from tests.unit.noted_calls import note_calls
 from yak.broker.apis import APIS, describe_configs
 from yak.broker.apis.quorum import BETWEEN_BROKERS, OF_A_QUORUM
 from yak.sim.request_fields import topic_fields
-from yak.sim.rig import fetch_fields
 from yak.sim.wire import read_answer
 from yak.storage.reader import DamagedBatch
 

@@ -5,9 +5,9 @@ import datetime as dt
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker.replicated import heard, join, set_state
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 
 PREFERRED, UNCLEAN = 0, 1
 

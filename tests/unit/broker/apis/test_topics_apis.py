@@ -3,10 +3,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig
 from tests.unit.noted_calls import note_calls
 from yak.broker.apis import create_topics
 from yak.cluster import image
-from yak.sim.rig import Rig
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import begin_fetch, fetched, list_offset
 from yak.ids import TopicPartition
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers, read_header
 from yak.protocol.record_writer import build_batch
-from yak.sim.rig import Rig, fetch_fields
 
 READ_COMMITTED = 1
 ORDERS = TopicPartition("orders", 0)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
+from tests.rig import Pending
 from tests.unit.broker.groups_rig import FETCH, GroupsRig
 from tests.unit.broker.requests import delete_topic
 from tests.unit.broker.test_consumer_groups import heartbeat, owned, partitions
@@ -18,7 +19,6 @@ from yak.coordination.verification import Verification
 from yak.core.placement import partition_of
 from yak.groups.offsets import OFFSETS_TOPIC
 from yak.ids import TopicPartition
-from yak.sim.rig import Pending
 
 NONE = ErrorCode.none
 UNSTABLE = ErrorCode.unstable_offset_commit

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.rig import Rig
 from yak.server.http.fast_path import OPEN_PATHS, PATHS, path_of
-from yak.sim.rig import Rig
 from yak.views import health
 from yak.views.health import HealthView
 

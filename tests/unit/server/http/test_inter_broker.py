@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.rig import Rig
 from yak.cluster.image import BrokerInfo
 from yak.cluster.records import BrokerState
 from yak.config.listeners import Listener, SecurityProtocol
@@ -13,7 +14,6 @@ from yak.protocol.codec import decode_request, encode_response
 from yak.protocol.peer_proof import ClusterSecret, Incarnation
 from yak.protocol.request_header import read_request_header
 from yak.server.http.broker_client import secure
-from yak.sim.rig import Rig
 
 SASL = Listener("SASL_PLAINTEXT", SecurityProtocol.SASL_PLAINTEXT, "127.0.0.1", 1)
 ADDRESS = ("other", 9)

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.cluster_rig import ClusterRig
+from tests.rig import Rig
 from tests.unit.broker import group_requests as ask
 from tests.unit.server.http.metrics.test_text import parsed
 from yak.groups.offsets import OFFSETS_TOPIC, Committed
@@ -17,8 +19,6 @@ from yak.protocol.record_writer import build_batch
 from yak.server.http.metrics import groups, partitions, quorum, topics
 from yak.server.http.metrics.rendering import MetricsLimits
 from yak.server.http.metrics.text import Samples
-from yak.sim.cluster_rig import ClusterRig
-from yak.sim.rig import Rig
 from yak.views.group_lag import TopicLag, add_lags
 
 SETTINGS = {"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "1"}

@@ -15,6 +15,7 @@ import trio.testing
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics_parser
 
+from tests.rig import Rig
 from yak.server.http.broker_client import BrokerClient
 from yak.server.http.context import Context
 from yak.server.http.metrics import rendering as module
@@ -22,7 +23,6 @@ from yak.server.http.metrics.rendering import MetricsLimits, Rendering
 from yak.server.latencies import Latencies
 from yak.server.shell import Shell
 from yak.sim.disk import SimDisk
-from yak.sim.rig import Rig
 
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0"
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.rig import Client, Pending
 from yak.cluster.image import PartitionInfo
 from yak.cluster.settings import ClusterSettings
 from yak.ids import NodeId, TopicPartition
@@ -20,7 +21,6 @@ from yak.replication.partition import Partition
 from yak.sim.cluster import Cluster
 from yak.sim.node import SimNode
 from yak.sim.request_fields import create_fields, fetch_fields, produce_fields
-from yak.sim.rig import Client, Pending
 from yak.sim.seeded_random import SeededRandom
 from yak.sim.wire import record_batch
 from yak.sim.world import World
