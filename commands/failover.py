@@ -217,7 +217,7 @@ def _check_together(
 
 def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) -> "list[PartitionReplicas]":
     """The selected partitions. Raises YakError for an unknown topic, partition or broker."""
-    from yak.client.metadata import unknown_broker, unknown_topic
+    from yak.client.metadata import unknown_broker, unknown_partition, unknown_topic
 
     if from_ is not None and from_ not in found.brokers:
         raise unknown_broker(from_, found.brokers)
@@ -228,13 +228,7 @@ def _selected(found: "ClusterReplicas", topic: str | None, from_: int | None) ->
             raise unknown_topic(name, found.topics)
         chosen = [each for each in found.of_topic(name) if not colon or str(each.partition) == number]
         if not chosen:
-            count = len(found.of_topic(name))
-            raise UsageError(
-                "unknown-partition",
-                f"{name} has no partition {number}",
-                why=f"it has {count}, from 0",
-                try_=(f"yak topics describe {name}",),
-            )
+            raise unknown_partition(name, number, len(found.of_topic(name)))
     return [each for each in chosen if from_ is None or each.leader == from_]
 
 

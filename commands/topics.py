@@ -223,6 +223,8 @@ def plan_trim(
 
     An integer below 100 thousand million is an offset, anything else a time.
     """
+    from yak.client.metadata import unknown_partition
+
     topic = admin.metadata().require_topic(name)
     wanted = list(topic.led)
     offline = [each.number for each in topic.partitions if TopicPartition(name, each.number) not in topic.led]
@@ -230,8 +232,7 @@ def plan_trim(
         numbers = {part.strip() for part in partitions.split(",")}
         missing = sorted(numbers - {str(each.number) for each in topic.partitions})
         if missing:
-            why = f"it has {len(topic.partitions)}, from 0"
-            raise UsageError("unknown-partition", f'{name} has no partition "{missing[0]}"', why=why)
+            raise unknown_partition(name, f'"{missing[0]}"', len(topic.partitions))
         wanted = [each for each in wanted if str(each.partition) in numbers]
         offline = [number for number in offline if str(number) in numbers]
     marks = admin.watermarks(wanted)

@@ -7,9 +7,8 @@ from typing import Final, TypeAlias
 from yak.client.admin import Admin
 from yak.client.consume import PartitionReader, Window, check_ranges, resolve_windows, tail_starts
 from yak.client.groups.group_reader import GroupReader, Started
-from yak.client.metadata import Topic
+from yak.client.metadata import Topic, unknown_partition
 from yak.client.offset_spec import Range
-from yak.errors import UsageError
 from yak.ids import Offset, TopicPartition
 from yak.tui.messages.subscription import Choice, Subscription
 
@@ -105,12 +104,7 @@ def _chosen(choice: Choice, topic: Topic) -> list[TopicPartition]:
     numbers = [each.number for each in topic.partitions]
     missing = [number for number in choice.partitions if number not in numbers]
     if missing:
-        raise UsageError(
-            "unknown-partition",
-            f"{topic.name} has no partition {missing[0]}",
-            why=f"its partitions are 0 to {max(numbers, default=-1)}",
-            try_=(f":messages {topic.name}",),
-        )
+        raise unknown_partition(topic.name, missing[0], len(numbers), f":messages {topic.name}")
     return [TopicPartition(topic.name, number) for number in choice.partitions or numbers]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, kafka_exceptions
 from yak.config.listeners import bracketed
-from yak.errors import YakError, closest
+from yak.errors import UsageError, YakError, closest
 from yak.ids import INTERNAL_TOPICS, NodeId, TopicPartition
 from yak.view.partition_state import is_offline
 
@@ -89,6 +89,12 @@ def unknown_topic(name: str, known: Iterable[str]) -> YakError:
     if guess:
         error.meant = (name, guess)
     return error
+
+
+def unknown_partition(topic: str, number: int | str, count: int, try_: str = "") -> UsageError:
+    """The error for a partition that a topic of `count` partitions does not have."""
+    message, why = f"{topic} has no partition {number}", f"it has {count}, from 0"
+    return UsageError("unknown-partition", message, why=why, try_=(try_ or f"yak topics describe {topic}",))
 
 
 def unknown_broker(node_id: NodeId, known: Iterable[NodeId]) -> YakError:

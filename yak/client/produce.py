@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 from yak.client.admin import Admin
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of, reason, was_written
-from yak.client.metadata import Topic, unknown_topic
-from yak.errors import UsageError, YakError
+from yak.client.metadata import Topic, unknown_partition, unknown_topic
+from yak.errors import YakError
 from yak.ids import Offset
 
 FEW = 10
@@ -311,12 +311,8 @@ def require_target(admin: Admin, topic: str, partition: int | None = None) -> To
         raise error
     found = metadata.topics[topic]
     if partition is not None and partition >= len(found.partitions):
-        raise UsageError(
-            "unknown-partition",
-            f"{topic} has no partition {partition}",
-            why=f"its partitions are 0 to {len(found.partitions) - 1}",
-            try_=(f"yak topics alter {topic} -p {partition + 1}",),
-        )
+        more = f"yak topics alter {topic} -p {partition + 1}"
+        raise unknown_partition(topic, partition, len(found.partitions), more)
     return found
 
 

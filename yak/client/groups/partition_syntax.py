@@ -42,17 +42,14 @@ def parse_partitions(texts: Iterable[str], metadata: "ClusterMetadata") -> list[
 
 def require_partitions(partitions: Iterable[TopicPartition], metadata: "ClusterMetadata") -> None:
     """Raise YakError (`unknown-topic`, `unknown-partition`) for the first partition that does not exist."""
+    from yak.client.metadata import unknown_partition
+
     numbers: dict[str, set[int]] = {}
     for name, number in partitions:
         if name not in numbers:
             numbers[name] = {each.number for each in metadata.require_topic(name).partitions}
         if number not in numbers[name]:
-            raise UsageError(
-                "unknown-partition",
-                f"{name} has no partition {number}",
-                why=f"it has {len(numbers[name])}, from 0",
-                try_=(f"yak topics describe {name}",),
-            )
+            raise unknown_partition(name, number, len(numbers[name]))
 
 
 def select_partitions(texts: Iterable[str], committed: Iterable[TopicPartition]) -> list[TopicPartition]:
