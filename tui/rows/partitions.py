@@ -126,7 +126,7 @@ class PartitionDetail:
 
     @classmethod
     def of(cls, answer: Mapping[str, Any], received_ms: int) -> "PartitionDetail":
-        """Parse the answer. Brokers of an older version omit the time of the last fetch."""
+        """Parse the answer."""
         return cls(
             received_ms,
             answer["leader_epoch"],
@@ -135,7 +135,7 @@ class PartitionDetail:
             {each["node_id"]: each["broker_epoch"] for each in answer["isr_members"]},
             {
                 each["node_id"]: Follower(
-                    each["broker_epoch"], each.get("last_fetched_ms_ago"), each["last_caught_up_ms_ago"]
+                    each["broker_epoch"], each["last_fetched_ms_ago"], each["last_caught_up_ms_ago"]
                 )
                 for each in answer["followers"]
             },

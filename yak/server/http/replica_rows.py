@@ -44,8 +44,7 @@ async def all_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
             nursery.start_soon(_ask, context, node_id, wanted, reported)
     for count, each in enumerate(found):
         by_leader = reported.get((each["topic"], each["partition"], each["leader_epoch"]))
-        # a leader of an earlier version names no topic id
-        if by_leader is not None and by_leader.get("topic_id", each["topic_id"]) == each["topic_id"]:
+        if by_leader is not None and by_leader["topic_id"] == each["topic_id"]:
             for name in _OFFSETS:
                 each[name] = by_leader[name]
         if count % _ROWS_AT_ONCE == 0:

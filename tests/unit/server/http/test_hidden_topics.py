@@ -73,7 +73,7 @@ def test_http_answer_about_a_denied_topic_does_not_depend_on_its_existence(handl
 
 def test_stream_that_is_resumed_on_a_denied_topic_says_nothing_of_it() -> None:
     """The id of its first event would have the topic's id, and its number of partitions."""
-    found = answer_of(stream, request("topics=secret", last_event_id="secret:0=0,1=0"))
+    found = answer_of(stream, request("topics=secret", last_event_id=f"secret@{'A' * 22}:0=0,1=0"))
     assert found["message"] == "User:ann may not READ topic 'secret'"
 
 

@@ -2,9 +2,8 @@
 
 The id of each event is the client's position in all partitions, `orders@TOPIC_ID:0=15,1=20;payments@TOPIC_ID:0=3`. Sent
 back as `Last-Event-ID`, it resumes the stream without duplicates or omissions; a topic that was deleted and created again
-is read from its start. Ids of earlier versions have no topic ids, and are accepted. Nothing is queued for a slow
-client: what it does not accept is not read from the log. A client that accepts nothing is disconnected
-(`HttpLimits.send_deadline_ms`).
+is read from its start. Nothing is queued for a slow client: what it does not accept is not read from the log. A client
+that accepts nothing is disconnected (`HttpLimits.send_deadline_ms`).
 """
 
 import re
@@ -52,9 +51,7 @@ RETRY_MS: Final = 2_000
 _MARK: Final = -1
 """Stands for the offset that differs between the ids of a write; no position is negative."""
 _OFFSET: Final = "[0-9]{1,10}=[0-9]{1,19}"
-_POSITION: Final = re.compile(
-    f"([a-zA-Z0-9._-]{{1,249}})(?:@([a-zA-Z0-9_-]{{22}}))?:({_OFFSET}(?:,{_OFFSET})*)", re.ASCII
-)
+_POSITION: Final = re.compile(f"([a-zA-Z0-9._-]{{1,249}})@([a-zA-Z0-9_-]{{22}}):({_OFFSET}(?:,{_OFFSET})*)", re.ASCII)
 """With an optional comma a run of digits could be split in many ways, and a refusal would try all of them."""
 
 
@@ -75,7 +72,7 @@ class ResumePoint(NamedTuple):
 
     positions: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str]
-    """By topic, as Kafka prints them (its Uuid, in base64); not of ids of earlier versions."""
+    """By topic, as Kafka prints them (its Uuid, in base64)."""
 
 
 class _Chunk(NamedTuple):
@@ -131,8 +128,7 @@ def read_event_id(text: str) -> ResumePoint:
             raise Problem(
                 400, "bad-event-id", "Last-Event-ID is not valid for this stream", "leave it out to start again"
             )
-        if found[2] is not None:
-            topic_ids[found[1]] = found[2]
+        topic_ids[found[1]] = found[2]
         for pair in found[3].split(","):
             number, _, offset = pair.partition("=")
             positions[TopicPartition(found[1], int(number))] = min(int(offset), INT64_MAX)
