@@ -528,7 +528,6 @@ class FollowerSessions:
         self.last_fetch_ms: dict[NodeId, int] = {}
         """When each follower last fetched."""
         self._appended: dict[FollowerSession, None] = {}
-        self._watermark_due: OrderedDict[FollowerSession, int] = OrderedDict()
 
     # -------------------------------------------------------------------------------------------------- wake-ups
 
@@ -546,18 +545,16 @@ class FollowerSessions:
         """The high watermark or the log start moved: followers get it within `WATERMARK_WAIT_MS`."""
         for session, item in partition.replica_sessions.items():
             session.mark_dirty(item)
-            if session.delayed_fetch is not None and session not in self._watermark_due:
+            if session.delayed_fetch is not None:
                 self.delay_watermark(session)
 
     def watermark_sent(self, session: FollowerSession) -> None:
         """An answer of this session carries its high watermarks: cancel the separate one."""
-        self._watermark_due.pop(session, None)
+        self._context.timers.disarm(session)
 
     def delay_watermark(self, session: FollowerSession) -> None:
         """The session's fetch waits, and there is a high watermark to send: send it within `WATERMARK_WAIT_MS`."""
-        context = self._context
-        due_ms = self._watermark_due[session] = context.clock.now_ms + WATERMARK_WAIT_MS
-        context.timers.arm_at_the_latest(self, due_ms, self._send_watermarks)
+        self._context.within(session, WATERMARK_WAIT_MS, partial(self._complete_fetch, session))
 
     def delay_throttled(self, session: FollowerSession, item: FollowerItem) -> None:
         """The throttle delays the partition: read it again after a pause."""
@@ -576,17 +573,6 @@ class FollowerSessions:
             appended, self._appended = self._appended, {}
             for session in appended:
                 self._complete_fetch(session)
-
-    def _send_watermarks(self) -> None:
-        context = self._context
-        while self._watermark_due:
-            session = next(iter(self._watermark_due))
-            due_ms = self._watermark_due[session]
-            if due_ms > context.clock.now_ms:
-                context.timers.arm(self, due_ms, self._send_watermarks)
-                break
-            del self._watermark_due[session]
-            self._complete_fetch(session)
 
     def _read_again(self, session: FollowerSession, item: FollowerItem) -> None:
         session.mark_dirty(item)
@@ -806,7 +792,7 @@ class FollowerSessions:
         if session.connection.replica_session is session:
             session.connection.replica_session = None
         self._appended.pop(session, None)
-        self._watermark_due.pop(session, None)
+        self._context.timers.disarm(session)
         for item in session.items.values():
             self._drop(session, item)
         session.items.clear()
