@@ -64,16 +64,4 @@ local function alter(item, p)
   return 'OK', true
 end
 
-local codes, changed = {}, {}
-for i, item in ipairs(A.partitions) do
-  local p = cached_partition(item.topic_id, item.partition)
-  if not p then
-    codes[i] = 'NO_TOPIC'
-  else
-    local altered
-    codes[i], altered = alter(item, p)
-    if altered then changed[#changed + 1] = {item.topic_id, p} end
-  end
-end
-write_changes(changed)
-return answer('OK', {codes = codes})
+return change_each(alter)

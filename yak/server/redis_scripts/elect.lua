@@ -24,7 +24,7 @@ local function unclean_config_changed(item)
   return (configs_of('topic:' .. topic)[UNCLEAN] or configs_of('broker:')[UNCLEAN] or '') ~= item.unclean_config
 end
 
--- A code, and whether the election was unclean.
+-- A code, whether the partition has changed, and whether its election was unclean.
 local function elect(item, p)
   if p.partition_epoch ~= item.partition_epoch then return 'INVALID_UPDATE_VERSION', false end
   local members = parse_isr(p.isr)
@@ -53,19 +53,7 @@ local function elect(item, p)
   end
   p.isr, p.elr, p.nonce = format_isr(isr), elr, ''
   p.leader_epoch, p.partition_epoch = p.leader_epoch + 1, p.partition_epoch + 1
-  return 'OK', unclean
+  return 'OK', true, unclean
 end
 
-local codes, changed = {}, {}
-for i, item in ipairs(A.partitions) do
-  local p = cached_partition(item.topic_id, item.partition)
-  if not p then
-    codes[i] = 'NO_TOPIC'
-  else
-    local unclean
-    codes[i], unclean = elect(item, p)
-    if codes[i] == 'OK' then changed[#changed + 1] = {item.topic_id, p, unclean} end
-  end
-end
-write_changes(changed)
-return answer('OK', {codes = codes})
+return change_each(elect)

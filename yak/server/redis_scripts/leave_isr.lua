@@ -73,16 +73,4 @@ local function leave(item, p)
   return 'OK', true
 end
 
-local codes, changed = {}, {}
-for i, item in ipairs(A.partitions) do
-  local p = cached_partition(item.topic_id, item.partition)
-  local has_changed = false
-  if p then
-    codes[i], has_changed = leave(item, p)
-  else
-    codes[i] = 'NO_TOPIC'
-  end
-  if has_changed then changed[#changed + 1] = {item.topic_id, p} end
-end
-write_changes(changed)
-return answer('OK', {codes = codes})
+return change_each(leave)

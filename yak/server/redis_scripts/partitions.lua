@@ -67,6 +67,21 @@ local function write_changes(changed)
   end
 end
 
+-- Change the partitions of a call one by one. `change` gets an item and its partition, and returns a code, whether the
+-- partition has changed, and whether its election was unclean.
+local function change_each(change)
+  local codes, changed = {}, {}
+  for i, item in ipairs(A.partitions) do
+    local p = cached_partition(item.topic_id, item.partition)
+    local code, has_changed, unclean = 'NO_TOPIC', false, false
+    if p then code, has_changed, unclean = change(item, p) end
+    codes[i] = code
+    if has_changed then changed[#changed + 1] = {item.topic_id, p, unclean} end
+  end
+  write_changes(changed)
+  return answer('OK', {codes = codes})
+end
+
 local function parse_nodes(list)
   local nodes = {}
   for node in string.gmatch(list, '[^,]+') do nodes[#nodes + 1] = tonumber(node) end
