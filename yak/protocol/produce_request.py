@@ -27,6 +27,7 @@ from yak.protocol.bounded_reads import (
     refuse_overrun,
     required,
 )
+from yak.protocol.pace import at_once
 from yak.protocol.varint import read_uvarint
 
 _INT32: Final = struct.Struct(">i")
@@ -60,19 +61,11 @@ class ProduceRequest(NamedTuple):
 
 def decode_produce_request(version: int, frame: Buffer, offset: int, elements_max: int) -> ProduceRequest:
     """Decode a Produce body of version 3 to 13 that starts at `offset`. Raises ProtocolViolation."""
-    view = memoryview(frame)
     try:
-        if version >= 9:
-            usual = _one_batch(version, view, offset)
-            if usual is not None:
-                return usual
-            request, position = _produce_flexible(version, view, offset, Budget(elements_max))
-        else:
-            request, position = _produce_legacy(view, offset, Budget(elements_max))
+        usual = _one_batch(version, memoryview(frame), offset) if version >= 9 else None
     except struct.error:
         raise ProtocolViolation(ENDS_EARLY) from None
-    refuse_overrun(view, position)
-    return request
+    return usual or at_once(decode_produce_in_slices(version, frame, offset, elements_max))
 
 
 def decode_produce_in_slices(
@@ -139,14 +132,6 @@ def _one_batch(version: int, view: memoryview, position: int) -> ProduceRequest 
     return _make(ProduceRequest, (None, acks, timeout_ms, [topic]))
 
 
-def _produce_legacy(view: memoryview, position: int, budget: Budget) -> tuple[ProduceRequest, int]:
-    transactional_id, position = read_string(view, position)
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = read_count(view, position + 6, 6, budget)
-    topics, position = _legacy_topics(view, position, budget, topic_count)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
-
-
 def _legacy_topics(
     view: memoryview, position: int, budget: Budget, topic_count: int
 ) -> tuple[list[TopicProduceData], int]:
@@ -170,15 +155,6 @@ def _legacy_topics(
         budget.end_topic(partition_count)
         topics.append(TopicProduceData(required(name), None, partitions))
     return topics, position
-
-
-def _produce_flexible(version: int, view: memoryview, position: int, budget: Budget) -> tuple[ProduceRequest, int]:
-    transactional_id, position = read_compact_string(view, position)
-    acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(view, position)
-    topic_count, position = read_compact_count(view, position + 6, 3, budget)
-    topics, position = _flexible_topics(version, view, position, budget, topic_count)
-    position = end_of_tags(view, position, budget)
-    return ProduceRequest(transactional_id, acks, timeout_ms, topics), position
 
 
 def _flexible_topics(
