@@ -182,6 +182,15 @@ async def test_an_unknown_command_names_the_closest():
         assert 'closest: "activity"' in app.notices[-1][1].why
 
 
+@pytest.mark.parametrize("start", ["dashboard", "failover"])
+async def test_enter_on_a_broker_shows_its_details(start):
+    async with on_recorded(start=start, size=(100, 40)) as (app, pilot):
+        app.screen.query_one("#brokers", Grid).focus()
+        await pilot.press("enter")
+        await on_top(pilot, TextDialog)
+        assert str(app.screen.query_one("#dialog").border_title) == "Broker 1"
+
+
 async def test_doctor_runs_as_every_yak_that_yak_starts(monkeypatch):
     """Else a folder of the working directory could be taken for a library, see `yak_argv`."""
     monkeypatch.setattr("yak.tui.app.yak_argv", lambda *argv: ["echo", "yak", *argv])

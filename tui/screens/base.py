@@ -179,8 +179,10 @@ class YakScreen(Screen[None]):
     def entitle(self, id_: str, title: str, subtitle: str = "") -> None:
         self.query_one(id_, Panel).entitle(title, subtitle)
 
-    def show_broker(self, node: str) -> None:
-        """Show all details of a broker, unless it is none."""
+    @on(Grid.Opened, "#brokers")
+    def show_broker(self, event: Grid.Opened) -> None:
+        """Show all details of a broker, unless the line is of none."""
+        node = event.row.key
         broker = self.picture.brokers.get(int(node)) if node.isdigit() else None
         if broker is not None:
             lines = broker_lines(broker, self.picture, self.fmt, self.app.now_ms())

@@ -66,7 +66,3 @@ class DashboardScreen(YakScreen):
             self.query_one("#brokers").focus()
         else:
             self.app.go(name, what or None)
-
-    @on(Grid.Opened, "#brokers")
-    def describe(self, event: Grid.Opened) -> None:
-        self.show_broker(event.row.key)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from textual import on, work
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 
@@ -187,10 +187,6 @@ class FailoverScreen(ControlsBrokers, AskingScreen):
             f"Again: {last.title}", "Leaders are moved in order.", command=last.command, yes="Move"
         ):
             await self._move(last.node_id, dict(last.request or {}), last.command)
-
-    @on(Grid.Opened, "#brokers")
-    def describe(self, event: Grid.Opened) -> None:
-        self.show_broker(event.row.key)
 
     def action_copy(self) -> None:
         last = self.drills.last
