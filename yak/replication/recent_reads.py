@@ -1,7 +1,7 @@
 """A cache of reads for followers: with three replicas each byte is read once.
 
-Followers that keep up fetch the same offset within a moment of each other. The cache is bounded in bytes; an entry is
-dropped at its last use. A truncation or a compaction outdates it: records from before a compaction, followed by records
+Followers that keep up fetch the same offset within a moment of each other. The cache is bounded in bytes and in entries; an
+entry is dropped at its last use. A truncation or a compaction outdates it: records from before a compaction, followed by records
 from after it, may lack the marker of their transaction.
 """
 
@@ -14,6 +14,8 @@ from yak.ports.disk import Buffer
 from yak.storage.log import Log
 
 BYTES_MAX = 8 << 20
+READS_MAX = 4096
+"""Each takes 0.5 KB beside its bytes, and keeps the log of a deleted replica in memory."""
 
 
 class RecentReads:
@@ -50,7 +52,7 @@ class RecentReads:
             self._drop(key)
         self._reads[key] = ((log.generation, log.swaps), found, uses)
         self._bytes += len(found)
-        while self._bytes > BYTES_MAX:
+        while self._bytes > BYTES_MAX or len(self._reads) > READS_MAX:
             self._drop(next(iter(self._reads)))
 
     def _drop(self, key: tuple[Log, Offset]) -> None:

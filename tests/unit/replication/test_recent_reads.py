@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from yak.replication.recent_reads import BYTES_MAX, RecentReads
+from yak.replication.recent_reads import BYTES_MAX, READS_MAX, RecentReads
 
 
 class Log(SimpleNamespace):
@@ -44,3 +44,11 @@ def test_recent_reads_cache_nothing_for_no_follower_and_no_more_than_the_bound()
         recent.keep(log, offset, half, 1)
     assert recent.take(log, 1, BYTES_MAX) is None
     assert recent.take(log, 2, BYTES_MAX) == half
+
+
+def test_recent_reads_of_many_small_batches_cache_no_more_than_their_number():
+    log, recent = Log(generation=0, swaps=0), RecentReads()
+    for offset in range(READS_MAX + 1):
+        recent.keep(log, offset, b"x", 1)
+    assert recent.take(log, 0, 100) is None
+    assert recent.take(log, 1, 100) == b"x"
