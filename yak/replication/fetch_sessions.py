@@ -394,6 +394,10 @@ class ConsumerSessions:
             raise PeerError(ErrorCode.fetch_session_topic_id_error, "the session mixes topic names and topic ids")
         session.epoch = session.next_epoch()
         session.last_used_ms = self._context.clock.now_ms
+        if not session.connection.is_open:
+            for item in session.items.values():
+                session.mark_dirty(item)
+                self._subscribe(session, item)
         session.connection = connection
         self._sessions.move_to_end(session_id)
         return session

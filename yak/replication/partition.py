@@ -285,9 +285,18 @@ class Partition:
     # -------------------------------------------------------------------------------------------------- waiters
 
     def mark_sessions(self) -> None:
-        """Name the partition in the next answers of its consumers' fetch sessions."""
+        """Name the partition in the next answers of its consumers' fetch sessions.
+
+        A session whose connection is closed costs no later append: it subscribes again when another connection resumes it.
+        """
+        closed = []
         for session, item in self.sessions.items():
-            session.mark_dirty(item)
+            if session.connection.is_open:
+                session.mark_dirty(item)
+            else:
+                closed.append(session)
+        for session in closed:
+            del self.sessions[session]
 
     def complete_waiters(self) -> None:
         """Complete produces and fetches after the high watermark, the recovery point or the log start moved."""

@@ -605,3 +605,21 @@ def test_a_record_that_comes_between_two_slices_of_a_fetch_is_in_the_next_fetch_
     fields = session_fields({}, session_id=opened.session_id, epoch=1)
     found = values_by_partition(opened) | values_by_partition(rig.ask(1, 12, client=reader, **fields))
     assert found[seen[0]] == [b"between"]
+
+
+def test_fetch_session_of_a_closed_connection_is_not_notified_and_can_be_resumed(rig):
+    reader = rig.new_client()
+    opened = rig.ask(1, 12, client=reader, **session_fields({0: 0, 1: 0}))
+    reader.close()
+    rig.run_for(50)
+    rig.produce("orders", [b"after"], partition=1)
+    assert not rig.node.broker.partitions["orders", 1].sessions
+    resumed = rig.new_client()
+    fields = session_fields({}, session_id=opened.session_id, epoch=1)
+    assert values_by_partition(rig.ask(1, 12, client=resumed, **fields)) == {1: [b"after"]}
+    fields = session_fields({1: 1}, session_id=opened.session_id, epoch=2)
+    fields["max_wait"] = dt.timedelta(seconds=2)
+    waiting = rig.begin(1, 12, client=resumed, **fields)
+    rig.produce("orders", [b"later"], partition=1)
+    rig.run_for(50)
+    assert values_by_partition(waiting.answer) == {1: [b"later"]}
