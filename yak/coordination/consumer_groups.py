@@ -21,7 +21,7 @@ from yak.groups.consumer.description import described
 from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import JOIN_EPOCH
-from yak.groups.consumer.records import decode
+from yak.groups.consumer.records import decode, encode
 from yak.groups.consumer.settings import ConsumerGroupSettings, MigrationPolicy
 from yak.groups.consumer.subscriptions import DecisionInputs
 from yak.groups.consumer.topics import TopicsView
@@ -175,19 +175,19 @@ class ConsumerGroups:
         then: Then,
         upgrade: Sequence[Record] = (),
     ) -> None:
-        """Append a decision's records and replay them. Without records, `then` waits for the commit of earlier ones.
+        """Append a decision's changes and replay them. Without changes, `then` waits for the commit of earlier ones.
 
         `upgrade` are records that `consumer`, the successor of a classic group with members, has replayed already.
         """
         world = self._world(consumer.group_id)
-        if not decision.records and not upgrade:
+        if not decision.changes and not upgrade:
             consumer.accepted(decision, world)
             self._schedule(consumer)
             self._coordinator.when_committed(coordinated, group.group_id, then)
             return
         # the tombstone of a classic group goes into the same batch
         records = [] if group.consumer is consumer else group.forgetting_classic()
-        records += [*upgrade, *decision.records]
+        records += [*upgrade, *map(encode, decision.changes)]
         classic = None
         if decision.downgrade is not None:
             classic = self._classic_of(decision.downgrade, decision.answer.get("leader") or None)
@@ -201,8 +201,8 @@ class ConsumerGroups:
                     )
                 self._coordinator.put_classic(group, ErrorCode.rebalance_in_progress)
                 group.consumer = consumer
-            for record in decision.records:
-                consumer.replay(decode(record))
+            for change in decision.changes:
+                consumer.replay(change)
             self._context.notice("debug", "group-state-changed", group=group.group_id)
             if classic is not None:
                 self._coordinator.put_classic(group, ErrorCode.unknown_member_id, classic)
@@ -234,7 +234,7 @@ class ConsumerGroups:
         world = self._world(consumer.group_id)
         decision = consumer.on_time(world)
         codes: list[ErrorCode] = []
-        if decision.records:
+        if decision.changes:
             self._context.notice("info", "group-members-expired", group=consumer.group_id, epoch=consumer.state.epoch)
             self._carry_out(coordinated, group, consumer, decision, codes.append)
         due_ms = consumer.next_due()

@@ -1,8 +1,8 @@
 """One consumer group: decisions that read its state, the replay that changes it, and the members' deadlines.
 
     decision = group.heartbeat(heartbeat, ...)    # or leave_classic, on_time, ...: nothing has changed
-    append decision.records to the log
-    for record in decision.records: group.replay(decode(record))
+    append decision.changes to the log, encoded
+    for change in decision.changes: group.replay(change)
     group.accepted(decision, world)               # sets the deadlines
     answer decision.answer once the records are committed
 
@@ -152,7 +152,7 @@ class ConsumerGroup:
         return self.deadlines.next_ms()
 
     def on_time(self, world: DecisionInputs) -> Decision:
-        """Fence members past a deadline, if any. They stay due until the records are replayed.
+        """Fence members past a deadline, if any. They stay due until the changes are replayed.
 
         They are as many as one batch takes: after an outage of the clients all members of a large group may be late.
         """
@@ -197,7 +197,7 @@ class ConsumerGroup:
         self, draft: Draft, answer: dict[str, Any], member_id: str | None = None, seen: CheckedVersions | None = None
     ) -> Decision:
         return Decision(
-            records=[encode(change) for change in draft.changes],
+            changes=draft.changes,
             answer=answer,
             member_id=member_id,
             is_reconciling=member_id is not None and draft.has_changed(Kind.CURRENT, member_id),

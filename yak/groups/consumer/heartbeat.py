@@ -19,7 +19,7 @@ from yak.groups.consumer.checks import Heartbeat, check_epoch_of, known_member
 from yak.groups.consumer.current_assignment import Goal, reconciled
 from yak.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, Member
 from yak.groups.consumer.partitions import NO_PARTITIONS, Partitions, by_topic
-from yak.groups.consumer.records import Kind, TargetValue
+from yak.groups.consumer.records import Change, Kind, TargetValue
 from yak.groups.consumer.state import Draft, GroupState
 from yak.groups.consumer.subscriptions import (
     CheckedVersions,
@@ -31,19 +31,18 @@ from yak.groups.consumer.subscriptions import (
 from yak.groups.consumer.targets import update_targets
 from yak.groups.consumer.topics import TopicsView, ids_of
 from yak.groups.consumer.upgrade import ClassicGroup
-from yak.groups.record import Record
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The outcome of a request: records to append and replay, and the response once they are committed.
+    """The outcome of a request: changes to append as records and to replay, and the response once they are committed.
 
-    `answer` has the fields of the response. With `downgrade` the records delete the group, and this classic group
+    `answer` has the fields of the response. With `downgrade` the changes delete the group, and this classic group
     replaces it: Stable, or rebalancing at once. The other fields are for `ConsumerGroup.accepted`:
     the heartbeat's member, whether its current assignment changed, and the new `CheckedVersions`.
     """
 
-    records: list[Record]
+    changes: list[Change]
     answer: dict[str, Any]
     member_id: str | None = None
     is_reconciling: bool = False

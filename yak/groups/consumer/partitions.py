@@ -17,10 +17,15 @@ AssignmentEpochs: TypeAlias = Mapping[TopicIdPartition, int]
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> list[tuple[uuid.UUID, list[int]]]:
     """Each topic with its partitions, both in ascending order, as requests and records list them."""
-    topics: dict[uuid.UUID, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        topics.setdefault(topic_id, []).append(partition)
-    return list(topics.items())
+    found: dict[int, tuple[uuid.UUID, list[int]]] = {}
+    for topic_id, partition in partitions:
+        number = topic_id.int  # a UUID computes its hash in Python, as slowly as it compares
+        if number not in found:
+            found[number] = topic_id, []
+        found[number][1].append(partition)
+    for _topic_id, numbers in found.values():
+        numbers.sort()
+    return [found[number] for number in sorted(found)]
 
 
 def flattened(topics: Iterable[tuple[uuid.UUID, Iterable[int]]]) -> Partitions:

@@ -18,7 +18,7 @@ from yak.groups.consumer.group import ConsumerGroup
 from yak.groups.consumer.heartbeat import Decision
 from yak.groups.consumer.member import Member
 from yak.groups.consumer.partitions import Partitions, by_topic, flattened
-from yak.groups.consumer.records import decode
+from yak.groups.consumer.records import decode, encode
 from yak.groups.consumer.settings import ConsumerGroupSettings
 from yak.groups.consumer.subscriptions import DecisionInputs
 from yak.groups.record import Record
@@ -149,9 +149,9 @@ class Coordinator:
         return self.heartbeat(member_id, 0, topics=topics, owned=frozenset(), **said)
 
     def take(self, decision: Decision) -> None:
-        for record in decision.records:
-            self.log.append(record)
-            self.group.replay(decode(record))
+        for change in decision.changes:
+            self.log.append(encode(change))
+            self.group.replay(change)
         self.group.accepted(decision, self.world)
         check_owners(self.group)
 

@@ -318,10 +318,10 @@ def test_deadlines_that_were_not_acted_on_stay(one: Coordinator) -> None:
     one.join("a", "t")
     one.now_ms += 50_000
     first = one.group.on_time(one.world)
-    assert first.records
-    assert one.group.on_time(one.world) == first, "the records could not be appended"
+    assert first.changes
+    assert one.group.on_time(one.world) == first, "the changes could not be appended"
     one.take(first)
-    assert one.group.on_time(one.world).records == []
+    assert one.group.on_time(one.world).changes == []
 
 
 # -------------------------------------------------------------------------------------------------- description

@@ -219,7 +219,7 @@ def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migratin
     assert [given_to(member.assignment) for member in plan.members] == [{"t": [0, 1]}, {"t": [2, 3]}], (
         "a member of another upgrade would get what they hold, and have not revoked"
     )
-    assert all(record.value is None for record in one.classic.records)
+    assert all(change.value is None for change in one.classic.changes)
     # Nothing of the group is left in the log, and the way back is open.
     one.compact()
     assert [record for record in one.log if record.value is not None] == []

@@ -6,23 +6,22 @@ same member, as a join of two topics needs. The present assignment is ignored.
 
 from __future__ import annotations
 
-from yak.groups.consumer.assignors.spec import AssignmentSpec, subscribers_by_topic
+from yak.groups.consumer.assignors.spec import AssignmentSpec, topics_alike
 from yak.groups.consumer.partitions import Partitions, TopicIdPartition
 
 
 def assign_ranges(spec: AssignmentSpec) -> dict[str, Partitions]:
     """Split each topic into one range per subscriber; with a remainder, the first ranges are longer by one."""
     assigned: list[set[TopicIdPartition]] = [set() for _ in spec.subscribers]
-    for topic_id, subscribers in subscribers_by_topic(spec).items():
-        if not subscribers:
-            continue
-        quota, longer = divmod(spec.num_partitions[topic_id], len(subscribers))
-        start = 0
-        # members behind the last partition get none
-        for rank, index in enumerate(subscribers[: spec.num_partitions[topic_id]]):
-            end = start + quota + (rank < longer)
-            assigned[index].update((topic_id, partition) for partition in range(start, end))
-            start = end
+    for subscribers, topic_ids in topics_alike(spec):
+        for topic_id in topic_ids if subscribers else ():
+            quota, longer = divmod(spec.num_partitions[topic_id], len(subscribers))
+            start = 0
+            # members behind the last partition get none
+            for rank, index in enumerate(subscribers[: spec.num_partitions[topic_id]]):
+                end = start + quota + (rank < longer)
+                assigned[index].update((topic_id, partition) for partition in range(start, end))
+                start = end
     return {
         subscriber.member_id: frozenset(partitions)
         for subscriber, partitions in zip(spec.subscribers, assigned, strict=True)

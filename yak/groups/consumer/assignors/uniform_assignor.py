@@ -17,14 +17,15 @@ from __future__ import annotations
 
 import heapq
 
-from yak.groups.consumer.assignors.spec import AssignmentSpec, subscribers_by_topic
-from yak.groups.consumer.partitions import Partitions, TopicIdPartition
+from yak.groups.consumer.assignors.spec import AssignmentSpec, topics_alike
+from yak.groups.consumer.partitions import Partitions, TopicIdPartition, by_topic
 
 
 def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
     """Assign every partition of every subscribed topic to one of its subscribers."""
     dealing = _UniformAssignment(spec)
     dealing.keep()
+    dealing.give_back()
     dealing.deal()
     dealing.even_out()
     return {
@@ -36,39 +37,57 @@ def assign_uniformly(spec: AssignmentSpec) -> dict[str, Partitions]:
 class _UniformAssignment:
     """An assignment under construction. Members and topics are indexes in the spec, since ids are slow to compare.
 
-    `piles[member][topic]` has a member's partitions of a topic, those of its old target first. A pile loses partitions
-    from its end, so moved ones move again first.
+    Topics with the same subscribers are a kind. `piles[member][kind]` has a member's partitions of these topics, those of
+    its old target first. A pile loses partitions from its end, so moved ones move again first.
     """
 
     def __init__(self, spec: AssignmentSpec) -> None:
         self.spec = spec
         self.topic_ids = sorted(spec.num_partitions)
         self.numbers = {topic_id: number for number, topic_id in enumerate(self.topic_ids)}
-        by_topic = subscribers_by_topic(spec)
-        self.subscribers = [by_topic[topic_id] for topic_id in self.topic_ids]
+        alike = topics_alike(spec)
+        self.subscribers = [subscribers for subscribers, _topic_ids in alike]
+        self.kinds = [0] * len(self.topic_ids)
+        for kind, (_subscribers, topic_ids) in enumerate(alike):
+            for topic_id in topic_ids:
+                self.kinds[self.numbers[topic_id]] = kind
         self.free = [bytearray(b"\x01" * spec.num_partitions[topic_id]) for topic_id in self.topic_ids]
         self.loads = [0] * len(spec.subscribers)
-        self.piles: list[dict[int, list[int]]] = [{} for _ in spec.subscribers]
+        self.piles: list[dict[int, list[tuple[int, int]]]] = [{} for _ in spec.subscribers]
 
     def keep(self) -> None:
         """Step 1. If two targets share a partition, which is invalid, the first member keeps it."""
         for place, subscriber in enumerate(self.spec.subscribers):
-            held = [
-                (self.numbers[topic_id], partition)
-                for topic_id, partition in subscriber.target
-                if topic_id in subscriber.topic_ids
-            ]
-            for topic, partition in sorted(held):
-                if partition < len(self.free[topic]) and self.free[topic][partition]:
-                    self._give(place, topic, partition)
-                    self.free[topic][partition] = 0
+            for topic_id, partitions in by_topic(subscriber.target):
+                topic = self.numbers[topic_id] if topic_id in subscriber.topic_ids else -1
+                for partition in partitions if topic >= 0 else ():
+                    if partition < len(self.free[topic]) and self.free[topic][partition]:
+                        self._give(place, topic, partition)
+                        self.free[topic][partition] = 0
+
+    def give_back(self) -> None:
+        """Free what a member has above its share, where all topics have the same subscribers: nothing is left for step 3.
+
+        That moves a partition at a time, at a cost that grows with the members.
+        """
+        if len(self.subscribers) != 1:
+            return
+        (subscribers,) = self.subscribers
+        share, larger = divmod(sum(map(len, self.free)), len(subscribers))
+        for place in reversed(subscribers):
+            is_larger = self.loads[place] > share and larger > 0
+            larger -= is_larger
+            while self.loads[place] > share + is_larger:
+                topic, partition = self._take(place, 0)
+                self.free[topic][partition] = 1
 
     def deal(self) -> None:
         """Step 2."""
-        for topic in sorted(range(len(self.topic_ids)), key=lambda one: (len(self.subscribers[one]), one)):
-            if not self.subscribers[topic] or not any(self.free[topic]):
+        subscribers = [self.subscribers[kind] for kind in self.kinds]
+        for topic in sorted(range(len(self.topic_ids)), key=lambda one: (len(subscribers[one]), one)):
+            if not subscribers[topic] or not any(self.free[topic]):
                 continue
-            least = [(self.loads[place], place) for place in self.subscribers[topic]]
+            least = [(self.loads[place], place) for place in subscribers[topic]]
             heapq.heapify(least)
             for partition, is_free in enumerate(self.free[topic]):
                 if is_free:
@@ -97,34 +116,34 @@ class _UniformAssignment:
                 continue
             heapq.heappush(fullest, (-self.loads[receiver] - 1, receiver))
             while receiver != place:
-                giver, topic = came_from[receiver]
-                self._give(receiver, topic, self._take(giver, topic))
+                giver, kind = came_from[receiver]
+                self._give(receiver, *self._take(giver, kind))
                 receiver = giver
             heapq.heappush(fullest, (-self.loads[place], place))
 
     def partitions_of(self, place: int) -> list[TopicIdPartition]:
         """The partitions of a member."""
-        return [(self.topic_ids[topic], partition) for topic, pile in self.piles[place].items() for partition in pile]
+        return [(self.topic_ids[topic], partition) for pile in self.piles[place].values() for topic, partition in pile]
 
     def _reach(self, start: int) -> tuple[dict[int, tuple[int, int]], int | None]:
         """Search receivers from `start`, by the number of moves.
 
-        Returns each reached member with its giver and topic. The second value is the member with the fewest partitions
+        Returns each reached member with its giver and kind of topic. The second value is the member with the fewest partitions
         among the nearest that have at least two less, or None.
         """
         came_from = {start: (start, -1)}
-        seen_topics: set[int] = set()
+        seen: set[int] = set()
         ring = [start]
         while ring:
             following: list[int] = []
             for giver in ring:
-                for topic in self.piles[giver]:
-                    if topic in seen_topics:
+                for kind in self.piles[giver]:
+                    if kind in seen:
                         continue
-                    seen_topics.add(topic)
-                    for place in self.subscribers[topic]:
+                    seen.add(kind)
+                    for place in self.subscribers[kind]:
                         if place not in came_from:
-                            came_from[place] = (giver, topic)
+                            came_from[place] = (giver, kind)
                             following.append(place)
             emptiest = min(following, key=lambda one: (self.loads[one], one), default=start)
             if self.loads[emptiest] <= self.loads[start] - 2:
@@ -133,13 +152,13 @@ class _UniformAssignment:
         return came_from, None
 
     def _give(self, place: int, topic: int, partition: int) -> None:
-        self.piles[place].setdefault(topic, []).append(partition)
+        self.piles[place].setdefault(self.kinds[topic], []).append((topic, partition))
         self.loads[place] += 1
 
-    def _take(self, place: int, topic: int) -> int:
-        pile = self.piles[place][topic]
-        partition = pile.pop()
+    def _take(self, place: int, kind: int) -> tuple[int, int]:
+        pile = self.piles[place][kind]
+        taken = pile.pop()
         if not pile:
-            del self.piles[place][topic]
+            del self.piles[place][kind]
         self.loads[place] -= 1
-        return partition
+        return taken
