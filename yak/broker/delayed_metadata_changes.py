@@ -8,17 +8,17 @@ too (`change_from_image`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from yak.broker.call import Call, DelayedOperation, Later, Outcome
+from yak.broker.call import Call, DelayedOperation, Later, Outcome, Slices
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
 from yak.limits import STORE_CALL_PARTITIONS_MAX
 from yak.ports.metadata_store import StoreRequest
+from yak.protocol.pace import Pace, at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -148,24 +148,36 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
         super().__init__(broker, call, timeout_ms, build)
         self._script, self._codes, self._already, self._plan = script, codes, already, plan
 
-    def send(self, wanted: Iterable[TopicPartition], attempt: int = 1) -> None:
-        """Plan these partitions and send their changes."""
+    def in_slices(self, wanted: Iterable[TopicPartition]) -> Slices:
+        """Plan these partitions, each once, and send their changes; a request may name thousands, or mean all."""
+        yield from self._change_all((each for each in wanted if each not in self.results), 1)
+        return self.outcome()
+
+    def _change_all(self, wanted: Iterable[TopicPartition], attempt: int) -> Generator[None, None, None]:
         items: dict[TopicPartition, dict[str, object]] = {}
+        pace = Pace()
         for topic_partition in wanted:
+            if pace.is_over(1):
+                yield
             try:
                 item = self._plan(topic_partition)
             except PeerError as error:
                 # A retry may find that the first attempt, lost with the store, was applied.
                 is_done = attempt > 1 and error.error_code == self._already
-                self.results[topic_partition] = None if is_done else error
+                self.results[topic_partition] = None if is_done else error.with_traceback(None)
                 continue
             self.results[topic_partition] = None
             if item is not None:
                 items[topic_partition] = item
-        rest = iter(items.items())
-        while batch := dict(islice(rest, STORE_CALL_PARTITIONS_MAX)):
-            request = StoreRequest(self._script, {"partitions": list(batch.values())})
-            self._send(list(batch), (request,), partial(self._take, attempt))
+            if len(items) == STORE_CALL_PARTITIONS_MAX:
+                self._change_some(items, attempt)
+                items = {}
+        if items:
+            self._change_some(items, attempt)
+
+    def _change_some(self, items: dict[TopicPartition, dict[str, object]], attempt: int) -> None:
+        request = StoreRequest(self._script, {"partitions": list(items.values())})
+        self._send(list(items), (request,), partial(self._take, attempt))
 
     def _take(
         self,
@@ -187,7 +199,7 @@ class PartitionChanges(DelayedMetadataChanges[TopicPartition]):
                 unexpected = PeerError(ErrorCode.unknown_server_error, str(code))
                 self.results[topic_partition] = self._codes.get(code, unexpected)
         if again:
-            self.send(again, attempt + 1)
+            at_once(self._change_all(again, attempt + 1))
 
 
 def from_newest_image(

@@ -5,16 +5,17 @@ One such request is under way at a time, in order of arrival; the others wait as
 requests of the same connection wait for the large one, so that a connection is served in order.
 
 A short request may have a large answer: all groups, or all partitions. Its handler calls `LargeRequests.answer`, which
-runs the first slice at once, and the others and the encoding as those of a large request.
+runs the first slice at once, and the others as those of a large request. Every large answer, also one that was delayed
+until a job or a commit was done, is encoded in slices (`LargeRequests.encode`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome, Slices
+from yak.broker.call import Call, DelayedOperation, Fields, Later, Now, Outcome, Slices
 from yak.broker.delayed_answers import AS_LONG_AS_IT_TAKES_MS
-from yak.limits import REQUEST_ELEMENTS_MAX
+from yak.limits import LARGE_REQUEST_ELEMENTS, REQUEST_ELEMENTS_MAX
 from yak.protocol.codec import decode_in_slices, encode_in_slices
 from yak.protocol.pace import at_once
 
@@ -56,6 +57,19 @@ class LargeRequest(DelayedOperation):
         """Drop the remaining work."""
         self.work.close()
         self._large_requests.drop(self)
+
+
+def _is_large(fields: Fields) -> bool:
+    """Whether an answer has more elements than one slice encodes."""
+    left, elements = [fields], 0
+    while left:
+        for value in left.pop().values():
+            if type(value) is list and value and type(value[0]) is dict:
+                elements += len(value)
+                if elements > LARGE_REQUEST_ELEMENTS:
+                    return True
+                left += value
+    return False
 
 
 class LargeRequests:
@@ -100,10 +114,26 @@ class LargeRequests:
                 return outcome
             if is_full:
                 return at_once(served)
+        return Later(self._add(call, served))
+
+    def encode(self, call: Call, answer: Outcome) -> LargeRequest | None:
+        """Encode an answer in slices, from a later turn on; None for one that is small, or while many wait."""
+        if type(answer) is not Now or call.fault is not None or len(self._queue) >= LARGE_ANSWERS_MAX:
+            return None
+        if not _is_large(answer.fields):
+            return None
+
+        def served() -> Slices:
+            yield from ()
+            return answer
+
+        return self._add(call, served())
+
+    def _add(self, call: Call, served: Slices) -> LargeRequest:
         large = LargeRequest(self, call, b"", self._encoded(call, served))
         self._queue[large] = None
         self._arm()
-        return Later(large)
+        return large
 
     def keep(self, connection: Connection, frame: memoryview) -> None:
         """Keep a request that arrived behind a large one of its connection."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
-from yak.broker.call import Call, Now, Outcome, error_fields
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import PartitionChanges, Results, from_newest_image
 from yak.cluster.reassignment import plan_reassignment
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.pace import Pace, at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -63,37 +64,32 @@ def _reassign(broker: Broker, call: Call) -> Outcome:
         target = targets[topic_partition]
         return plan_reassignment(broker.image, *topic_partition, target, may_change_factor=may_change_factor, full=full)
 
-    def answer(results: Results, refusal: PeerError | None) -> Outcome:
-        return Now(
-            {
-                "allow_replication_factor_change": may_change_factor,
-                **error_fields(refusal),
-                "responses": [
-                    {
-                        "name": topic.name,
-                        "partitions": [
-                            {"partition_index": index, **error_fields(results[TopicPartition(topic.name, index)])}
-                            for index in (requested.partition_index for requested in topic.partitions)
-                        ],
-                    }
-                    for topic in request.topics
-                ],
-            }
-        )
+    def answer(results: Results, refusal: PeerError | None) -> Slices:
+        responses: list[Fields] = []
+        pace = Pace()
+        for topic in request.topics:
+            partitions: list[Fields] = []
+            responses.append({"name": topic.name, "partitions": partitions})
+            for requested in topic.partitions:
+                if pace.is_over(1):
+                    yield
+                error = results[TopicPartition(topic.name, requested.partition_index)]
+                partitions.append({"partition_index": requested.partition_index, **error_fields(error)})
+        fields = {"allow_replication_factor_change": may_change_factor, "responses": responses}
+        return Now(fields | error_fields(refusal))
 
     try:
         broker.authorization.check_cluster(call, Operation.ALTER)
     except PeerError as error:
-        return answer(dict.fromkeys(targets, error), error)
+        return at_once(answer(dict.fromkeys(targets, error), error))
     waiting = PartitionChanges(
         broker,
         call,
         call.timeout_ms,
-        lambda results: answer(results, None),
+        lambda results: broker.large_requests.answer(call, answer(results, None)),
         script="alter_replicas",
         codes=_CODES,
         already=ErrorCode.no_reassignment_in_progress,
         plan=plan,
     )
-    waiting.send(targets)
-    return waiting.outcome()
+    return broker.large_requests.answer(call, waiting.in_slices(targets))

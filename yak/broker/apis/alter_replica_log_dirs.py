@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yak.acls.bindings import Operation
-from yak.broker.call import Call, Now, Outcome
+from yak.broker.call import Call, Now, Slices
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -23,7 +24,7 @@ ABSENT = (
 )
 
 
-def handle(broker: Broker, call: Call) -> Outcome:
+def slices(broker: Broker, call: Call) -> Slices:
     """Answer for each partition; of a partition named for several directories the last one counts, as in Kafka."""
     wanted = {
         TopicPartition(topic.name, index): log_dir.path
@@ -32,7 +33,10 @@ def handle(broker: Broker, call: Call) -> Outcome:
         for index in topic.partitions
     }
     results: dict[str, list[dict[str, int]]] = {}
+    pace = Pace()
     for topic_partition, path in wanted.items():
+        if pace.is_over(1):
+            yield
         results.setdefault(topic_partition.topic, []).append(
             {"partition_index": topic_partition.partition, "error_code": _outcome(broker, call, topic_partition, path)}
         )

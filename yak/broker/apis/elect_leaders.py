@@ -7,6 +7,7 @@ has every topic, and the partitions that need an election.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Final
 
 from yak.acls.bindings import Operation, ResourceType
@@ -18,6 +19,7 @@ from yak.cluster.image import Image
 from yak.cluster.records import NO_LEADER
 from yak.errors import ErrorCode, PeerError
 from yak.ids import TopicPartition
+from yak.protocol.pace import Pace, at_once
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -60,7 +62,7 @@ def _elect(broker: Broker, call: Call) -> Outcome:
         broker,
         call,
         call.timeout_ms,
-        lambda results: _answer(call, results, ErrorCode.none),
+        lambda results: broker.large_requests.answer(call, _answer(call, results, ErrorCode.none)),
         script="elect",
         codes={
             "NO_TOPIC": PeerError(
@@ -72,8 +74,7 @@ def _elect(broker: Broker, call: Call) -> Outcome:
         already=ErrorCode.election_not_needed,
         plan=plan,
     )
-    waiting.send(_wanted(broker, call))
-    return waiting.outcome()
+    return broker.large_requests.answer(call, waiting.in_slices(_wanted(broker, call)))
 
 
 def plan_requested_election(image: Image, topic_name: str, partition: int, *, unclean: bool) -> Election:
@@ -117,37 +118,39 @@ def _type_of(call: Call) -> int:
     return int(getattr(call.request, "election_type", PREFERRED))
 
 
-def _wanted(broker: Broker, call: Call) -> list[TopicPartition]:
+def _wanted(broker: Broker, call: Call) -> Iterable[TopicPartition]:
     requested = call.request.topic_partitions
     if requested is None:
-        return [
-            TopicPartition(topic.name, info.partition)
-            for topic in broker.image.topics.values()
-            for info in topic.partitions
-        ]
-    return list(dict.fromkeys(TopicPartition(topic.topic, index) for topic in requested for index in topic.partitions))
+        topics = broker.image.topics.values()
+        return (TopicPartition(topic.name, info.partition) for topic in topics for info in topic.partitions)
+    return (TopicPartition(topic.topic, index) for topic in requested for index in topic.partitions)
 
 
 def _refused(broker: Broker, call: Call, error: PeerError) -> Now:
     """The answer when nothing is elected; with null topics it names no partitions."""
-    wanted = [] if call.request.topic_partitions is None else _wanted(broker, call)
-    return _answer(call, dict.fromkeys(wanted, error), error.error_code)
+    wanted = () if call.request.topic_partitions is None else _wanted(broker, call)
+    return at_once(_answer(call, dict.fromkeys(wanted, error), error.error_code))
 
 
-def _answer(call: Call, results: Results, error_code: ErrorCode) -> Now:
+def _answer(call: Call, results: Results, error_code: ErrorCode) -> Generator[None, None, Now]:
     topics: list[Fields] = []
+    pace = Pace()
     if call.request.topic_partitions is None:
         by_topic: dict[str, list[Fields]] = {}
         for (topic, index), error in results.items():
+            if pace.is_over(1):
+                yield
             partitions = by_topic.setdefault(topic, [])
             if error is None or error.error_code != ErrorCode.election_not_needed:
                 partitions.append({"partition_id": index, **error_fields(error)})
         topics = [{"topic": topic, "partition_result": partitions} for topic, partitions in by_topic.items()]
     else:
         for requested in call.request.topic_partitions:
-            partitions = [
-                {"partition_id": index, **error_fields(results[TopicPartition(requested.topic, index)])}
-                for index in requested.partitions
-            ]
+            partitions = []
             topics.append({"topic": requested.topic, "partition_result": partitions})
+            for index in requested.partitions:
+                if pace.is_over(1):
+                    yield
+                error = results[TopicPartition(requested.topic, index)]
+                partitions.append({"partition_id": index, **error_fields(error)})
     return Now({"error_code": error_code, "replica_election_results": topics})
