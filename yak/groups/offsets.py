@@ -6,6 +6,7 @@ versions below 3 have no leader epoch. (Kafka's OffsetCommitKey.json and OffsetC
 
 from __future__ import annotations
 
+import struct
 import uuid
 from bisect import bisect_right
 from collections.abc import Container, Iterator
@@ -17,6 +18,7 @@ from typing import Final, NamedTuple
 from yak.groups.record import Record
 from yak.ids import LeaderEpoch, Offset, ProducerId
 from yak.protocol.record_fields import FieldReader, FieldWriter, UnreadableRecord
+from yak.protocol.varint import uvarint
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 """The leader of a group's partition of this topic is the group's coordinator (`yak.core.placement`)."""
@@ -26,6 +28,9 @@ _VALUE_VERSION: Final = 4
 _EPOCH_VALUE_VERSION: Final = 3
 _EXPIRING_VALUE_VERSION: Final = 1
 _TOPIC_ID_TAG: Final = 0
+_TOPIC_ID_FRONT: Final = bytes([1, _TOPIC_ID_TAG, 16])
+"""One tagged field, of 16 bytes."""
+_INDEX, _FRONT, _TIME = struct.Struct(">i"), struct.Struct(">hqi"), struct.Struct(">q")
 NO_EXPIRY: Final = -1
 
 
@@ -51,17 +56,25 @@ class Committed(NamedTuple):
 
 def offset_record(group_id: str, topic: str, partition: int, committed: Committed | None) -> Record:
     """The record of one committed offset; for None, its tombstone."""
-    key = FieldWriter().int16(KEY_VERSION).text(group_id).text(topic).int32(partition).done()
+    key = _key_front(group_id, topic) + _INDEX.pack(partition)
     if committed is None:
         return Record(key, None)
-    value = FieldWriter(is_compact=committed.expire_ms == NO_EXPIRY)
-    if value.is_compact:
-        value.int16(_VALUE_VERSION).int64(committed.offset).int32(committed.leader_epoch)
-        tags = {} if committed.topic_id is None else {_TOPIC_ID_TAG: committed.topic_id.bytes}
-        return Record(key, value.text(committed.metadata).int64(committed.commit_ms).tags(tags).done())
+    if committed.expire_ms == NO_EXPIRY:
+        # one request may commit 10,000: `FieldWriter` takes five times as long
+        metadata = committed.metadata.encode()
+        front = _FRONT.pack(_VALUE_VERSION, committed.offset, committed.leader_epoch)
+        tags = b"\0" if committed.topic_id is None else _TOPIC_ID_FRONT + committed.topic_id.bytes
+        length, commit_time = uvarint(len(metadata) + 1), _TIME.pack(committed.commit_ms)
+        return Record(key, b"".join((front, length, metadata, commit_time, tags)))
     # Only this version has an expiry time. It has no leader epoch and no topic id.
-    value.int16(_EXPIRING_VALUE_VERSION).int64(committed.offset).text(committed.metadata)
+    value = FieldWriter().int16(_EXPIRING_VALUE_VERSION).int64(committed.offset).text(committed.metadata)
     return Record(key, value.int64(committed.commit_ms).int64(committed.expire_ms).done())
+
+
+@lru_cache(maxsize=1_000)
+def _key_front(group_id: str, topic: str) -> bytes:
+    """The key of an offset up to the partition."""
+    return FieldWriter().int16(KEY_VERSION).text(group_id).text(topic).done()
 
 
 def is_offset_key(key: bytes) -> bool:

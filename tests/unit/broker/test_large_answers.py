@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -14,9 +15,12 @@ from yak.broker import delayed_leader_requests
 from yak.broker.apis import (
     alter_partition_reassignments,
     alter_replica_log_dirs,
+    create_topics,
+    delete_topics,
     describe_configs,
     elect_leaders,
     metadata,
+    offset_commit,
 )
 from yak.broker.apis import offset_fetch as offset_fetch_api
 from yak.broker.call import Call, Outcome
@@ -29,6 +33,7 @@ from yak.groups.offsets import Committed
 from yak.limits import SLICE_ELEMENTS
 from yak.protocol import codec, pace
 from yak.protocol.pace import at_once
+from yak.sim.request_fields import topic_fields
 from yak.storage.producer_state import _Producer
 from yak.transactions.shard import TransactionalId
 from yak.transactions.transaction import Transaction
@@ -151,12 +156,19 @@ def test_large_answer_that_waited_for_a_job_is_encoded_in_several_turns(rig, mon
     assert max(turns.encoded) <= SLICE_ELEMENTS + 2
 
 
+WIDE = {"name": "wide", "partitions": [{"partition_index": n} for n in range(COUNT)]}
 EACH = {
     "elections": (elect_leaders, "plan_requested_election", (43, 2, {"topic_partitions": None})),
     "reassignments": (
         alter_partition_reassignments,
         "plan_reassignment",
-        (45, 0, {"topics": [{"name": "wide", "partitions": [{"partition_index": n} for n in range(COUNT)]}]}),
+        (45, 0, {"topics": [WIDE]}),
+    ),
+    "deletions": (delete_topics, "_find_for_deletion", (20, 4, {"topic_names": [f"t{n}" for n in range(COUNT)]})),
+    "commits": (
+        offset_commit,
+        "_is_too_long",
+        (8, 8, {"group_id": "new", "generation_id_or_member_epoch": -1, "member_id": "", "topics": [WIDE]}),
     ),
     "moves": (
         alter_replica_log_dirs,
@@ -192,6 +204,19 @@ def test_each_topic_with_configs_of_its_own_counts_as_many_elements_of_a_slice(m
         assert len(described) - seen <= 8, "two turns of four topics"
         seen = len(described)
     assert len(pending.answer.results) == len(described) == 20
+
+
+def test_topics_are_planned_some_in_each_turn(monkeypatch):
+    rig = GroupsRig()
+    planned = note_calls(monkeypatch, create_topics, "_new_topic")
+    topics = [topic_fields(f"t{number}", {}) for number in range(SLICE_ELEMENTS // 4)]
+    pending = rig.begin(19, 5, topics=topics, timeout=dt.timedelta(seconds=30), validate_only=False)
+    seen = 0
+    while not pending.is_done:
+        rig.run_for(1)
+        assert len(planned) - seen <= SLICE_ELEMENTS // 5, "two turns"
+        seen = len(planned)
+    assert {row.error_code for row in pending.answer.topics} == {ErrorCode.none}
 
 
 def test_groups_are_deleted_in_slices(monkeypatch):

@@ -80,10 +80,6 @@ def offset_fetch(topics: Topics) -> Request:
     return OFFSET_FETCH, 5, {"group_id": "g", "topics": rows}
 
 
-def delete_topics(topics: list[str]) -> Request:
-    return DELETE_TOPICS, 4, {"topic_names": topics, "timeout": 1000}
-
-
 def describe_groups(groups: list[str]) -> Request:
     return DESCRIBE_GROUPS, 4, {"groups": groups, "include_authorized_operations": False}
 
@@ -119,7 +115,6 @@ ANSWERED = {
     "configs, one topic": describe_configs(["orders"] * COUNT),
     "offsets": offset_fetch([("orders", COUNT)]),
     "offsets, topics": offset_fetch(each),
-    "deletions": delete_topics([name for name, _count in others] + ["t3"]),
     "groups": describe_groups(names()),
     "deletions of groups": delete_groups(names()),
     "deletions of records": delete_records([("orders", COUNT), ("nowhere", 3)]),

@@ -111,7 +111,14 @@ APIS: tuple[ModuleType | Api, ...] = (
     describe_topic_partitions,
 )
 
-_AT_ONCE = (list_offsets, delete_records, write_txn_markers, offset_for_leader_epoch)
+_AT_ONCE = (
+    list_offsets,
+    offset_commit,
+    txn_offset_commit,
+    delete_records,
+    write_txn_markers,
+    offset_for_leader_epoch,
+)
 """Their answers are as large as their requests: only a large request is served in slices."""
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from yak.acls.bindings import Operation, ResourceType
 from yak.broker.apis.metadata import check_creation, may_create
-from yak.broker.call import Call, Fields, Now, Outcome, error_fields
+from yak.broker.call import Call, Fields, Now, Outcome, Slices, error_fields
 from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, after_followers, from_newest_image
 from yak.broker.topic_creation import named_twice, too_many_partitions
 from yak.cluster.topic_changes import NewTopic, TopicPlan
@@ -20,6 +20,7 @@ from yak.config.describe import describe_topic
 from yak.errors import ErrorCode, PeerError
 from yak.limits import TOPICS_PER_CREATE_MAX
 from yak.protocol.codec import encode_items
+from yak.protocol.pace import Pace
 from yak.protocol.response_encoder import EncodedItems
 from yak.protocol.topic_names import METADATA_TOPIC
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 KEY, NAME, VERSIONS = 19, "CreateTopics", range(2, 8)
 _CONFIGS_VERSION = 5
 _STRICT_QUOTA_VERSION = 6
+_ELEMENTS_OF_A_TOPIC = 10
+"""A topic takes as long as so many elements of a slice: 100 us."""
 _Alike: TypeAlias = dict[tuple[tuple[str, str], ...], EncodedItems]
 """Encoded config rows by a topic's overrides."""
 
@@ -58,6 +61,10 @@ def _is_replicated(broker: Broker, requested: Any) -> bool:
 
 
 def _create(broker: Broker, call: Call) -> Outcome:
+    return broker.large_requests.answer(call, _create_in_slices(broker, call))
+
+
+def _create_in_slices(broker: Broker, call: Call) -> Slices:
     """Check each topic on its own, and create the valid ones."""
     request = call.request
     requested = request.topics
@@ -72,7 +79,10 @@ def _create(broker: Broker, call: Call) -> Outcome:
     waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
     twice = named_twice(topic.name for topic in requested)
     refusal, full = _refusal(broker, call, requested, twice), broker.full_brokers()
+    pace = Pace()
     for topic in requested:
+        if pace.is_over(_ELEMENTS_OF_A_TOPIC):
+            yield
         try:
             if topic.name in twice:
                 raise PeerError(ErrorCode.invalid_request, "Duplicate topic name.")

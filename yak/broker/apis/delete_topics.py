@@ -10,6 +10,7 @@ id that the client may not delete: its answer has the name only where the client
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import CLUSTER_NAME, Operation, ResourceType
@@ -18,8 +19,8 @@ from yak.broker.delayed_metadata_changes import DelayedMetadataChanges, from_new
 from yak.broker.internal_topics import may_not_delete
 from yak.cluster.topic_changes import plan_delete_topic
 from yak.errors import ErrorCode, PeerError
-from yak.limits import LARGE_REQUEST_ELEMENTS, SLICE_ELEMENTS
-from yak.protocol.pace import at_once
+from yak.limits import SLICE_ELEMENTS
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -30,14 +31,14 @@ KEY, NAME, VERSIONS = 20, "DeleteTopics", range(1, 7)
 _DISABLED_VERSION = 3
 _STRICT_QUOTA_VERSION = 5
 _BY_ID_VERSION = 6
+_ELEMENTS_OF_A_DELETION = 10
+"""It takes as long as so many elements of a slice."""
 
 
 def handle(broker: Broker, call: Call) -> Outcome:
     """Delete each topic. Another broker may have created one that this image lacks: the image must be the newest."""
-    requested = _requested(call)
-    # a large request would be served in one turn after the wait, not in slices
-    waits = len(requested) <= LARGE_REQUEST_ELEMENTS and any(_lacks(broker, call, *each) for each in requested)
-    return from_newest_image(broker, call, call.timeout_ms, _delete_found, is_needed=waits)
+    waits = any(_lacks(broker, call, *each) for each in _requested(call))
+    return from_newest_image(broker, call, call.timeout_ms, _delete, is_needed=waits)
 
 
 def _lacks(broker: Broker, call: Call, name: str | None, topic_id: Any) -> bool:
@@ -54,31 +55,21 @@ def _lacks(broker: Broker, call: Call, name: str | None, topic_id: Any) -> bool:
     )
 
 
-def _delete_found(broker: Broker, call: Call) -> Outcome:
-    return at_once(slices(broker, call))
+def _delete(broker: Broker, call: Call) -> Outcome:
+    return broker.large_requests.answer(call, _in_slices(broker, call))
 
 
-def slices(broker: Broker, call: Call) -> Slices:
-    """Find the topics in slices, then delete those that exist."""
+def _in_slices(broker: Broker, call: Call) -> Slices:
+    """Find the topics, then delete those that exist."""
     times = _requested(call)
     requested = list(times)
     found: dict[int, TopicInfo] = {}
     named: dict[int, TopicInfo] = {}
 
-    def describe(results: dict[Any, PeerError | None]) -> Slices:
-        responses = []
-        for index, (name, topic_id) in enumerate(requested):
-            topic = found.get(index) or named.get(index)
-            responses.append(_answer(name, topic_id, topic, results.get(index)))
-            if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
-                yield
-        return Now({"responses": responses})
-
     def build(results: dict[Any, PeerError | None]) -> Outcome:
-        return at_once(describe(results))
+        return broker.large_requests.answer(call, _described(requested, named | found, results))
 
-    timeout_ms = call.timeout_ms
-    waiting = DelayedMetadataChanges(broker, call, timeout_ms, build)
+    waiting = DelayedMetadataChanges(broker, call, call.timeout_ms, build)
     for index, (name, topic_id) in enumerate(requested):
         try:
             if times[name, topic_id] > 1:
@@ -94,7 +85,10 @@ def slices(broker: Broker, call: Call) -> Slices:
         if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
             yield
     times_found = Counter(topic.topic_id for topic in found.values())
+    pace = Pace()
     for index, topic in found.items():
+        if pace.is_over(_ELEMENTS_OF_A_DELETION):
+            yield
         if times_found[topic.topic_id] > 1:
             waiting.results[index] = PeerError(
                 ErrorCode.invalid_request, "the request has both a name and an id for the topic"
@@ -103,10 +97,23 @@ def slices(broker: Broker, call: Call) -> Slices:
             gone = ErrorCode.unknown_topic_or_partition if requested[index][1] is None else ErrorCode.unknown_topic_id
             waiting.results[index] = PeerError(gone, f"topic {topic.name!r} does not exist")
         else:
-            _delete(broker, call, waiting, index, topic)
+            _delete_one(broker, call, waiting, index, topic)
     if not waiting.is_done():
         return Later(waiting)
-    return (yield from describe(waiting.results))
+    return (yield from _described(requested, named | found, waiting.results))
+
+
+def _described(
+    requested: Sequence[tuple[str | None, Any]],
+    topics: Mapping[int, TopicInfo],
+    results: Mapping[Any, PeerError | None],
+) -> Slices:
+    responses = []
+    for index, (name, topic_id) in enumerate(requested):
+        responses.append(_answer(name, topic_id, topics.get(index), results.get(index)))
+        if index % SLICE_ELEMENTS == SLICE_ELEMENTS - 1:
+            yield
+    return Now({"responses": responses})
 
 
 def _requested(call: Call) -> Counter[tuple[str | None, Any]]:
@@ -116,7 +123,7 @@ def _requested(call: Call) -> Counter[tuple[str | None, Any]]:
     return Counter((name, None) for name in call.request.topic_names)
 
 
-def _delete(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], index: int, topic: TopicInfo) -> None:
+def _delete_one(broker: Broker, call: Call, waiting: DelayedMetadataChanges[Any], index: int, topic: TopicInfo) -> None:
     try:
         broker.throttling.mutates(call, len(topic.partitions), strict_since=_STRICT_QUOTA_VERSION)
     except PeerError as error:

@@ -7,16 +7,17 @@ retention time any more. v6: the leader epoch. v7: static members. v8: flexible.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from yak.acls.bindings import Operation, ResourceType
-from yak.broker.call import Call, Fields, Now, Outcome, milliseconds
+from yak.broker.call import Call, Fields, Now, Slices, milliseconds
 from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 from yak.groups.offsets import NO_EXPIRY, Committed
 from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.protocol.pace import Pace
 
 if TYPE_CHECKING:
     from yak.broker.broker import Broker
@@ -34,7 +35,7 @@ _BY_ID_VERSION = 10
 Commit = tuple[str, int, Committed]
 
 
-def handle(broker: Broker, call: Call) -> Outcome:
+def slices(broker: Broker, call: Call) -> Slices:
     """Check each offset on its own, then the member that commits the valid ones (KafkaApis.handleOffsetCommitRequest)."""
     request = call.request
     try:
@@ -47,7 +48,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     if call.version <= _LAST_RETENTION_VERSION:
         retention_ms = milliseconds(request.retention_time)
         expire_ms = broker.wall_ms + retention_ms if retention_ms >= 0 else NO_EXPIRY
-    fields = check_topics(broker, call, commits, by_id=by_id, expire_ms=expire_ms)
+    fields = yield from check_topics(broker, call, commits, by_id=by_id, expire_ms=expire_ms)
     if not has_existing(fields):
         return Now(fields)
     try:
@@ -96,14 +97,17 @@ def partitions_by_id(broker: Broker, commits: list[Commit]) -> Iterator[TopicIdP
 
 def check_topics(
     broker: Broker, call: Call, commits: list[Commit], *, by_id: bool, expire_ms: int = NO_EXPIRY
-) -> Fields:
-    """Add the offsets that can be stored to `commits`; returns the answer, with an error for each other.
+) -> Generator[None, None, Fields]:
+    """Add the offsets that can be stored to `commits`, in slices; returns the answer, with an error for each other.
 
     Partitions that do not exist for the client come first (KafkaApis.handleOffsetCommitRequest).
     """
-    answers = [_check_topic(broker, call, topic, commits, by_id, expire_ms) for topic in call.request.topics]
-    for answer in answers:
+    answers: list[Fields] = []
+    pace = Pace()
+    for topic in call.request.topics:
+        answer = yield from _check_topic(broker, call, topic, commits, by_id, expire_ms, pace)
         answer["partitions"].sort(key=_exists)
+        answers.append(answer)
     answers.sort(key=lambda answer: all(map(_exists, answer["partitions"])))
     return {"topics": answers}
 
@@ -112,12 +116,16 @@ def _exists(answer: Fields) -> bool:
     return answer["error_code"] in (ErrorCode.none, ErrorCode.offset_metadata_too_large)
 
 
-def _check_topic(broker: Broker, call: Call, topic: Any, commits: list[Commit], by_id: bool, expire_ms: int) -> Fields:
+def _check_topic(
+    broker: Broker, call: Call, topic: Any, commits: list[Commit], by_id: bool, expire_ms: int, pace: Pace
+) -> Generator[None, None, Fields]:
     name = broker.topic_name(topic.topic_id) if by_id else topic.name
     info = None if name is None else broker.image.topics.get(name)
     may_read = name is None or broker.authorization.allows(call, Operation.READ, ResourceType.TOPIC, name)
     answers = []
     for item in topic.partitions:
+        if pace.is_over(1):
+            yield
         metadata = item.committed_metadata or ""
         code = ErrorCode.none
         if not may_read:

@@ -20,7 +20,7 @@ from yak.broker.apis.offset_commit import (
     with_error,
     with_error_for_all,
 )
-from yak.broker.call import Call, Fields, Now, Outcome
+from yak.broker.call import Call, Fields, Now, Slices
 from yak.broker.delayed_answers import answer_when_safe
 from yak.errors import ErrorCode, PeerError
 
@@ -37,7 +37,7 @@ _LIKE_PRODUCE = {4: 11, 5: 12, 6: 12}
 _BY_ID_VERSION = 6
 
 
-def handle(broker: Broker, call: Call) -> Outcome:
+def slices(broker: Broker, call: Call) -> Slices:
     """Check each offset, the transaction, and then the member, and append the offsets to the transaction.
 
     Kafka verifies the transaction before the group (GroupCoordinatorService.commitTransactionalOffsets).
@@ -49,7 +49,7 @@ def handle(broker: Broker, call: Call) -> Outcome:
     except PeerError as refusal:
         return Now(with_error_for_all(call, refusal.error_code))
     commits: list[Commit] = []
-    fields = check_topics(broker, call, commits, by_id=call.version >= _BY_ID_VERSION)
+    fields = yield from check_topics(broker, call, commits, by_id=call.version >= _BY_ID_VERSION)
     if not has_existing(fields):
         return Now(fields)
 
