@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Final, TypeAlias
 
 from yak.coordination.coordinator_partitions import CoordinatorPartitions
@@ -18,6 +19,7 @@ from yak.core.context import Context
 from yak.errors import ErrorCode, PeerError
 from yak.fail_stop import changes_state
 from yak.ids import ConnectionId, ProducerId, TopicPartition
+from yak.limits import SLICE_ELEMENTS
 from yak.partitions.transaction_markers import TxnMarker
 from yak.replication.partition import Partition
 from yak.transactions.marker_sender import MarkerSender, PendingMarkers
@@ -40,6 +42,7 @@ ThenProducer: TypeAlias = Callable[[ErrorCode, ProducerIdAndEpoch], None]
 Decide: TypeAlias = Callable[[Transaction, ProducerId | None], Transaction]
 """The transaction that follows; with a new producer id if the decision needs one."""
 RETRY_MS: Final = 100
+_SLICE_GAP_MS: Final = 10
 WAIT_MS: Final = 100
 """How long a request that adds partitions waits for changes under way, until its client has to repeat it."""
 NO_PRODUCER: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
@@ -419,18 +422,34 @@ class TransactionCoordinator:
                 self._append(coordinated, entry, transaction.fence(wall_ms), _ignore)
 
     def _expire(self) -> None:
-        """Remove transactional ids that are unused for `transactional.id.expiration.ms`."""
-        now_ms, expiration_ms = self._context.clock.wall_ms, self._context.config.transactional_id_expiration_ms
-        for coordinated in self.runtime.loaded_partitions():
-            expired = (
-                (entry, transaction_key(entry.transaction.transactional_id))
+        """Remove transactional ids that are unused for `transactional.id.expiration.ms`, in steps of some hundred ids."""
+        if (self, "rest") not in self._context.timers:
+            self._expire_some(
+                (coordinated, entry)
+                for coordinated in self.runtime.loaded_partitions()
                 for entry in list(coordinated.shard.ids.values())
-                if coordinated.shard.is_committed
-                and entry.pending is None
-                and entry.transaction.is_expired(now_ms, expiration_ms)
             )
-            for some in tombstone_batches(expired, coordinated.partition):
+
+    def _expire_some(self, left: Iterator[tuple[TransactionsPartition, TransactionalId]]) -> None:
+        now_ms, expiration_ms = self._context.clock.wall_ms, self._context.config.transactional_id_expiration_ms
+        expired: dict[TransactionsPartition, list[tuple[TransactionalId, bytes]]] = {}
+        seen = 0
+        for coordinated, entry in islice(left, SLICE_ELEMENTS):
+            seen += 1
+            transaction = entry.transaction
+            if (
+                coordinated.shard.is_committed
+                and entry.pending is None
+                and transaction.is_expired(now_ms, expiration_ms)
+                and coordinated.shard.ids.get(transaction.transactional_id) is entry
+            ):
+                key = transaction_key(transaction.transactional_id)
+                expired.setdefault(coordinated, []).append((entry, key))
+        for coordinated, entries in expired.items():
+            for some in tombstone_batches(entries, coordinated.partition):
                 self._remove(coordinated, some)
+        if seen:
+            self._context.after((self, "rest"), _SLICE_GAP_MS, partial(self._expire_some, left))
 
     @changes_state
     def _remove(self, coordinated: TransactionsPartition, entries: list[TransactionalId]) -> None:

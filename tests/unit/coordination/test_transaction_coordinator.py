@@ -8,13 +8,15 @@ from kio.schema.errors import ErrorCode
 
 from tests.rig import Rig, fetch_fields
 from tests.unit.broker.requests import delete_topic
+from tests.unit.noted_calls import note_calls
 from yak.core import events
 from yak.core.placement import partition_of
 from yak.ids import TopicPartition
-from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.limits import GROUP_STRING_BYTES_MAX, SLICE_ELEMENTS
 from yak.protocol.record_batch import TRANSACTIONAL_BIT, iterate_headers
 from yak.protocol.record_writer import build_batch
 from yak.transactions.records import TRANSACTION_TOPIC
+from yak.transactions.shard import TransactionalId
 from yak.transactions.transaction import (
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -22,6 +24,7 @@ from yak.transactions.transaction import (
     ONGOING,
     PREPARE_COMMIT,
     ProducerIdAndEpoch,
+    Transaction,
 )
 
 TX = "payments"
@@ -300,6 +303,24 @@ def test_long_transactional_ids_expire_in_batches_that_the_log_takes():
         assert init(rig, f"{number}-".ljust(GROUP_STRING_BYTES_MAX, "t")).error_code == NONE
     rig.run_for(10_000)
     assert list(rig.node.broker.transaction_coordinator.transactions()) == []
+
+
+def test_many_transactional_ids_expire_some_in_each_step(monkeypatch):
+    interval = "transaction.remove.expired.transaction.cleanup.interval.ms"
+    settings = {"transactional.id.expiration.ms": "5000", interval: "1000", "transaction.state.log.num.partitions": "1"}
+    rig = make_rig(settings)
+    init(rig)
+    broker = rig.node.broker
+    (coordinated,) = broker.transaction_coordinator.runtime.coordinated.values()
+    names = [f"t{number}" for number in range(3 * SLICE_ELEMENTS)]
+    coordinated.shard.ids.update({name: TransactionalId(Transaction(name, 7, updated_ms=0)) for name in names})
+    examined = note_calls(monkeypatch, Transaction, "is_expired")
+    seen = 0
+    while len(coordinated.shard.ids) > 1:
+        rig.run_for(1)
+        assert len(examined) - seen <= SLICE_ELEMENTS
+        seen = len(examined)
+    assert seen >= len(names)
 
 
 def test_a_late_request_over_a_replaced_connection_cannot_end_the_next_transaction(rig):
