@@ -102,7 +102,9 @@ class DelayedMemberAnswer(DelayedAnswer):
     def reply(self, fields: Fields) -> None:
         """Answer with the group's fields, in the request's version."""
         shape = self.shape  # an answer that referred to `self` would keep the request until a garbage collection
-        self.complete_with(lambda: Now(shape(fields)))
+        if self._answer is None and not self.finished:
+            self._answer = lambda: Now(shape(fields))
+            self._purgatory.complete_soon(self)
 
     def leave(self) -> None:
         """Notify the group if the request ended unanswered: disconnected, or timed out."""

@@ -5,6 +5,7 @@ An operation completes when the partition or component that it waits for says so
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 Action: TypeAlias = Callable[["Connection", DelayedOperation], None]
 Serve: TypeAlias = Callable[["Connection", DelayedOperation, Action], None]
 Answer: TypeAlias = Now | Encoded | None
+COMPLETED_A_MS = 100
+"""Operations that `complete_soon` completes in one millisecond."""
 
 
 class Purgatory:
@@ -30,6 +33,9 @@ class Purgatory:
         self._delayed: dict[DelayedOperation, int] = {}
         """Each operation and its number, which is the key of its timer: a stale timer keeps no operation in memory."""
         self._last_number = 0
+        self._soon: deque[DelayedOperation] = deque()
+        self._soon_ms, self._completed = -1, 0
+        """How many of them were completed in this millisecond."""
         self.advanced: dict[Partition, None] = {}
         """Partitions that advanced in this turn: their operations are checked at its end."""
 
@@ -54,6 +60,23 @@ class Purgatory:
         if operation.call.delayed is operation:
             self.forget(operation)
             self._serve(operation.call.connection, operation, self._answer)
+
+    def complete_soon(self, operation: DelayedOperation) -> None:
+        """Complete an operation that is done: one of those that one event completes, some of which wait for the next steps.
+
+        A rebalance answers all members of its group, and each answer takes 30 us.
+        """
+        self._soon.append(operation)
+        self._complete_some()
+
+    def _complete_some(self) -> None:
+        if self._soon_ms != self.now_ms:
+            self._soon_ms, self._completed = self.now_ms, 0
+        while self._soon and self._completed < COMPLETED_A_MS:
+            self._completed += 1
+            self.complete(self._soon.popleft())
+        if self._soon:
+            self._context.within(self, 1, self._complete_some)
 
     def try_complete(self, operation: DelayedOperation) -> None:
         """Complete an operation if it can be answered now."""

@@ -1,5 +1,6 @@
 """The purgatory: a delayed operation is answered once, whether it completes early, late or not at all."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from yak.broker.call import Call, DelayedOperation, Later, Now, Outcome
 from yak.broker.connections import Connection
-from yak.broker.purgatory import Purgatory
+from yak.broker.purgatory import COMPLETED_A_MS, Purgatory
 from yak.core.timers import Timers
 
 
@@ -35,6 +36,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.context: Any = SimpleNamespace(clock=SimpleNamespace(now_ms=1_000), timers=Timers())
+        self.context.within = self._within
         self.answers: list[str] = []
         self.purgatory = Purgatory(
             self.context,
@@ -44,6 +46,9 @@ class Bench:
 
     def operation(self) -> Operation:
         return Operation(Call(Connection(1, "peer"), 1, 1, 1, None, 1_000), 500)
+
+    def _within(self, key: object, wait_ms: int, action: Callable[[], None]) -> None:
+        self.context.timers.arm_at_the_latest(key, self.context.clock.now_ms + wait_ms, action)
 
     def pass_to(self, now_ms: int) -> None:
         self.context.clock.now_ms = now_ms
@@ -94,3 +99,18 @@ def test_operation_that_waits_again_has_its_whole_time(bench: Bench) -> None:
     assert bench.answers == []
     bench.pass_to(1_900)
     assert bench.answers == ["time-out"]
+
+
+def test_operations_that_one_event_completes_are_answered_some_in_each_millisecond(bench: Bench) -> None:
+    operations = [bench.operation() for _ in range(2 * COMPLETED_A_MS + 1)]
+    for operation in operations:
+        bench.purgatory.add(operation)
+    for operation in operations:
+        bench.purgatory.complete_soon(operation)
+    assert len(bench.answers) == COMPLETED_A_MS
+    bench.purgatory.cancel(operations[-1])
+    bench.pass_to(1_001)
+    assert len(bench.answers) == 2 * COMPLETED_A_MS
+    bench.pass_to(1_002)
+    assert len(bench.answers) == 2 * COMPLETED_A_MS, "the connection of the last one was closed"
+    assert len(bench.purgatory) == len(bench.context.timers) == 0
