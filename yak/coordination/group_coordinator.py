@@ -76,7 +76,7 @@ class GroupCoordinator:
             group.uncommitted_end = end_offset
             group.members.arm(now_ms)
             self.consumers.loaded(group)
-        self.expiry.remove_deleted(coordinated)
+        self.expiry.remove_deleted()
         partition = str(coordinated.partition.topic_partition)
         if shard.unreadable:
             context.notice(

@@ -14,8 +14,8 @@ from yak.coordination.coordinator_partitions import CoordinatorPartitions
 from yak.coordination.loader import CoordinatorLoader
 from yak.coordination.offset_expiry import OffsetExpiry
 from yak.errors import PeerError
-from yak.groups.offsets import Offsets
-from yak.limits import GROUP_STRING_BYTES_MAX
+from yak.groups.offsets import Committed, Offsets
+from yak.limits import GROUP_STRING_BYTES_MAX, SLICE_ELEMENTS
 
 NONE = ErrorCode.none
 UNKNOWN = ErrorCode.unknown_topic_or_partition
@@ -545,7 +545,7 @@ def test_deleted_topic_searches_the_offsets_of_groups_that_have_it_only(rig, mon
         rig.commit({("other", 0): 1}, f"g{number}")
     rig.commit({("orders", 0): 1}, "g7")
     searched = note_calls(monkeypatch, Offsets, "partitions")
-    rig.node.broker.group_coordinator.expiry.topics_deleted(["orders"])
+    delete_topic(rig, "orders")
     assert len(searched) == 1
     assert rig.committed("g7") == {("other", 0): (1, "")}
 
@@ -560,10 +560,25 @@ def test_offsets_whose_tombstones_cannot_be_written_are_not_logged_as_expired(ri
         raise PeerError(ErrorCode.not_enough_replicas)
 
     monkeypatch.setattr(CoordinatorPartitions, "append", refuse)
-    broker.group_coordinator.expiry.topics_deleted(["orders"])
-    assert events == []
+    delete_topic(rig, "orders")
+    assert "offsets-expired" not in events
     monkeypatch.undo()
     assert rig.committed() == {("orders", 0): (1, "")}
+
+
+def test_offsets_of_many_groups_of_a_deleted_topic_are_removed_some_in_each_step(rig, monkeypatch):
+    names, broker = [f"g{number}" for number in range(2 * SLICE_ELEMENTS)], rig.node.broker
+    offset = Committed(1, 0, "", broker.wall_ms, topic_id=broker.image.topics["orders"].topic_id)
+    for name in names:
+        broker.group_coordinator.of(name).shard.ensure(name).offsets.put("orders", 0, offset, 0)
+    removed = note_calls(monkeypatch, Offsets, "remove")
+    delete_topic(rig, "orders")
+    assert 0 < len(removed) < SLICE_ELEMENTS // 4
+    rig.create_topic("orders")
+    rig.commit({("orders", 0): 5}, names[-1])
+    rig.run_for(1_000)
+    assert len(removed) == len(names) - 1
+    assert list(rig.groups()) == [names[-1]], "with the offset of the new topic"
 
 
 def test_times_are_taken_to_the_millisecond():

@@ -368,7 +368,7 @@ def test_offsets_do_not_expire_while_a_transaction_is_open() -> None:
 
 def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> None:
     rig.txn_commit({("orders", 0): 7})
-    rig.node.broker.group_coordinator.expiry.topics_deleted(["orders"])
+    delete_topic(rig, "orders")
     assert rig.groups() == {}
     rig.end()
     rig.restart_groups()
