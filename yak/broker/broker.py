@@ -392,6 +392,7 @@ class Broker:
             self.throttling.set_quotas(self.image.quotas)
         if self.image.acls is not before.acls:
             self.authorization.image_changed()
+        self.replica_bound.image_changed(before, delta)
         self.group_coordinator.runtime.topics_changed(delta.topics_changed)
         self.transaction_coordinator.runtime.topics_changed(delta.topics_changed)
         deleted = self.local_replicas.deleted_topics(before, self.image, delta)
