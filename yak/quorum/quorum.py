@@ -61,7 +61,7 @@ _LOSSES_MAX: Final = 2
 _RETRY_MS: Final = 20
 _ELECTION_JITTER_MS: Final = 30
 _PRE_VOTE_PAUSE_MS: Final = 240
-_APPLIED_PER_STEP: Final = 500
+_APPLIED_BYTES_PER_STEP: Final = 8192
 _BEGIN_AGAIN_MS: Final = 500
 _NO_NODE: Final = -1
 _ANSWERED_BY_TOPICS: Final = (VOTE, BEGIN_QUORUM_EPOCH, END_QUORUM_EPOCH, FETCH_SNAPSHOT)
@@ -655,7 +655,7 @@ class Quorum:
         """Apply committed batches, a bounded number in one step."""
         if self.applied_offset >= self.high_watermark:
             return
-        for entry in self.log.entries(self.applied_offset, self.high_watermark)[:_APPLIED_PER_STEP]:
+        for entry in self.log.first_entries(self.applied_offset, self.high_watermark, _APPLIED_BYTES_PER_STEP):
             self.applied_offset = entry.next_offset
             self.snapshots.applied(len(entry.batch))
             if entry.is_control:

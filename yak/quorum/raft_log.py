@@ -193,6 +193,16 @@ class RaftLog:
         """The batches in a range of offsets."""
         return self._entries[self._index(start) : self._index(end)]
 
+    def first_entries(self, start: Offset, end: Offset, max_bytes: int) -> list[Entry]:
+        """The first batches in a range of offsets, up to the one with which they have `max_bytes`."""
+        found, size_bytes = list[Entry](), 0
+        for index in range(self._index(start), self._index(end)):
+            found.append(self._entries[index])
+            size_bytes += len(found[-1].batch)
+            if size_bytes >= max_bytes:
+                break
+        return found
+
     def _index(self, offset: Offset) -> int:
         return bisect_left(self._entries, offset, key=lambda entry: entry.base_offset)
 

@@ -55,6 +55,14 @@ def test_read_returns_one_batch_at_least():
     assert log.read(3) == b""
 
 
+def test_first_entries_end_with_the_one_that_reaches_the_size():
+    log = opened(new_disk(), 1, 1, 1, 1)
+    size = len(log.read(1, 1))
+    for max_bytes, count in ((1, 1), (size, 1), (size + 1, 2), (2 * size, 2), (100 * size, 3)):
+        assert log.first_entries(1, 4, max_bytes) == log.entries(1, 1 + count)
+    assert log.first_entries(4, 4, size) == []
+
+
 def test_append_is_flushed_only_by_a_plan_made_after_it():
     disk = new_disk()
     log = opened(disk, 1)
