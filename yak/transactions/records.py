@@ -17,7 +17,7 @@ from yak.transactions.transaction import EMPTY, NO_PRODUCER_ID, PROTOCOL_1, Tran
 
 TRANSACTION_TOPIC: Final = "__transaction_state"
 _KEY_VERSION, _VALUE_VERSION = 0, 1
-_SHORT, _INT, _LONG = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+_SHORT, _LONG = struct.Struct(">h"), struct.Struct(">q")
 _HEAD: Final = struct.Struct(">qhib")
 """Producer id, producer epoch, timeout, state."""
 _TIMES: Final = struct.Struct(">qq")
@@ -67,16 +67,16 @@ def _partitions(partitions: frozenset[TopicPartition]) -> bytes:
     """The array of topics. A producer's transactions mostly have the same partitions, and each is written twice."""
     out = bytearray()
     by_topic: dict[str, list[int]] = {}
-    for topic, index in sorted(partitions):
+    for topic, index in partitions:
         by_topic.setdefault(topic, []).append(index)
     append_uvarint(out, len(by_topic) + 1)
-    for topic, indexes in by_topic.items():
+    for topic, indexes in sorted(by_topic.items()):
+        indexes.sort()
         name = topic.encode()
         append_uvarint(out, len(name) + 1)
         out += name
         append_uvarint(out, len(indexes) + 1)
-        for index in indexes:
-            out += _INT.pack(index)
+        out += struct.pack(f">{len(indexes)}i", *indexes)
         out.append(0)  # no tagged fields
     return bytes(out)
 
