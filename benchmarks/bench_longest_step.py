@@ -1,4 +1,4 @@
-"""The longest step of a broker with many partitions under rolls, truncations, elections and deletes of topics.
+"""The longest step of a broker with many partitions: requests that name them all, rolls, truncations, elections, deletes.
 
 Run: .venv/bin/python benchmarks/bench_longest_step.py [--partitions N] [--rounds N] [--profile]
 
@@ -18,18 +18,21 @@ import pstats
 import sys
 import tempfile
 import time
+import uuid
 from contextlib import nullcontext
 from pathlib import Path
 
 from yak.server.disk import RealDisk
-from yak.sim import cluster
+from yak.sim import cluster, routing
 from yak.sim import node as simulated
 from yak.sim.node import SimNode
+from yak.sim.request_fields import topic_fields
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from tests.cluster_rig import ClusterRig
 
 TOPIC_PARTITIONS = 500
+REQUEST_PARTITIONS = 10_000
 WRITTEN = 3
 """One in so many partitions gets records. It is odd, so that both brokers lead some of them."""
 GOAL_MS = 5
@@ -112,6 +115,41 @@ def produce(rig: ClusterRig, partitions: list[tuple[str, int]], *, acks: int, va
         assert all(each.answer.responses[0].partition_responses[0].error_code == 0 for each in pending)
 
 
+def requests_of(topics: list[str], per_topic: int) -> dict[str, tuple[int, int, dict[str, object]]]:
+    """Requests by phase: (API key, version, fields). Most name 10,000 partitions, the most that a request may."""
+    topics = topics[: REQUEST_PARTITIONS // per_topic]
+
+    def rows(list_name: str, name: str = "partition_index", **more: object) -> list[dict[str, object]]:
+        partitions = [{name: index, **more} for index in range(per_topic)]
+        return [{"name": topic, list_name: partitions} for topic in topics]
+
+    fetched = {"fetch_offset": 0, "partition_max_bytes": 1000, "current_leader_epoch": -1, "log_start_offset": -1}
+    fetched |= {"last_fetched_epoch": -1}
+    fetches = [
+        {"topic": topic, "partitions": [{"partition": n, **fetched} for n in range(per_topic)]} for topic in topics
+    ]
+    commits = rows("partitions", committed_offset=1, committed_leader_epoch=-1)
+    member = {"group_id": "consumers", "member_epoch": 0, "subscribed_topic_names": topics, "topic_partitions": []}
+    member |= {"rebalance_timeout": dt.timedelta(seconds=60)}
+    new = [topic_fields(f"new-{number}", {}, replication_factor=2) for number in range(2 * per_topic)]
+    minute = {"timeout": dt.timedelta(seconds=60)}
+    return {
+        "Metadata": (3, 12, {"topics": None}),
+        "ListOffsets by time": (2, 7, {"topics": rows("partitions", timestamp=5, current_leader_epoch=-1)}),
+        "Fetch": (1, 12, {"topics": fetches, "session_epoch": -1, "max_bytes": 1 << 25}),
+        "Fetch, new session": (1, 12, {"topics": fetches, "session_epoch": 0, "max_bytes": 1 << 25}),
+        "find the coordinator": (10, 4, {"coordinator_keys": ["simple"]}),
+        "OffsetCommit": (8, 8, {"group_id": "simple", "generation_id_or_member_epoch": -1, "topics": commits}),
+        "OffsetFetch": (9, 8, {"groups": [{"group_id": "simple", "topics": None}]}),
+        "ConsumerGroupHeartbeat, first join": (68, 1, {"member_id": str(uuid.UUID(int=1)), **member}),
+        "ConsumerGroupHeartbeat, second": (68, 1, {"member_id": str(uuid.UUID(int=2)), **member}),
+        "ElectLeaders": (43, 2, {"topic_partitions": None, **minute}),
+        "AlterPartitionReassignments": (45, 0, {"topics": rows("partitions", replicas=None), **minute}),
+        "CreateTopics": (19, 5, {"topics": new, **minute}),
+        "DeleteTopics": (20, 4, {"topic_names": [topic["name"] for topic in new], **minute}),
+    }
+
+
 def run(folder: str, partitions: int, steps: Steps) -> None:
     def begin(phase: str) -> None:
         gc.collect()
@@ -136,6 +174,10 @@ def run(folder: str, partitions: int, steps: Steps) -> None:
         produce(rig, written, acks=-1, value=b"x" * 600)
     begin("retention")
     rig.run_for(20_000)
+    for phase, (api_key, version, fields) in requests_of(topics, per_topic).items():
+        begin(phase)
+        assert rig.ask(one.node_id, api_key, version, **fields) is not None
+        rig.run_for(3_000)
     begin("elections")
     # Records that only the other broker has, so that it truncates them later. It answers one fetch with the first, which
     # may arrive after the cut.
@@ -153,8 +195,9 @@ def run(folder: str, partitions: int, steps: Steps) -> None:
     truncated = rig.events(other.node_id).count("log-truncated")
     assert truncated > len(written) // 4, f"only {truncated} logs were truncated"
     begin("deletes")
+    internal = len(one.broker.partitions) - partitions
     rig.begin(one.node_id, 20, 4, topic_names=topics, timeout=dt.timedelta(seconds=30))
-    rig.run_until(lambda: not one.broker.partitions and not other.broker.partitions)
+    rig.run_until(lambda: len(one.broker.partitions) == len(other.broker.partitions) == internal)
     rig.run_for(5_000)
 
 
@@ -166,6 +209,7 @@ def main() -> int:
     parser.add_argument("--profile", action="store_true", help="print the profile of each phase's longest step")
     options = parser.parse_args()
     gc.disable()
+    routing.ANSWER_WAIT_US = 60_000_000  # the simulator's clients give up earlier than any
     best: dict[str, tuple[float, str]] = {}
     for _ in range(options.rounds):
         steps = Steps(is_profiled=options.profile)
@@ -176,11 +220,11 @@ def main() -> int:
         for phase, profile in steps.profiles.items():
             print(phase)
             pstats.Stats(profile).sort_stats("cumulative").print_stats(25)
-    del best["start"]
+    del best["start"], best["find the coordinator"]
     for phase, (took_ms, event) in best.items():
-        print(f"{phase:<12} {took_ms:8.2f} ms  {event}")
+        print(f"{phase:<36} {took_ms:8.2f} ms  {event}")
     longest_ms = max(took_ms for took_ms, _event in best.values())
-    print(f"{'all':<12} {longest_ms:8.2f} ms  goal {GOAL_MS} ms: {'met' if longest_ms < GOAL_MS else 'missed'}")
+    print(f"{'all':<36} {longest_ms:8.2f} ms  goal {GOAL_MS} ms: {'met' if longest_ms < GOAL_MS else 'missed'}")
     return 0 if longest_ms < GOAL_MS else 1
 
 
