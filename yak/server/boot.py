@@ -2,6 +2,7 @@
 
 import errno
 import functools
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -64,7 +65,7 @@ def open_data(
     The copy of the metadata is read only after the directories are known to be this node's: reading truncates an
     incomplete tail. Raises StartRefused.
     """
-    directories = [path.rstrip("/") or "/" for path in options.data_dirs]
+    directories = [os.path.abspath(path) for path in options.data_dirs]  # what DescribeLogDirs answers in Kafka
     metadata_path = f"{directories[0]}/{METADATA_FOLDER}"
     metadata = functools.cache(functools.partial(_open_metadata, disk, metadata_path))
 

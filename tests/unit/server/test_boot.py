@@ -36,6 +36,13 @@ def test_kernel_boot_id_is_read_from_its_file(tmp_path):
     assert boot.kernel_boot_id(str(tmp_path / "absent")) is None
 
 
+def test_log_directories_are_known_by_their_absolute_paths(tmp_path, monkeypatch):
+    """As in Kafka's DescribeLogDirs and AlterReplicaLogDirs: a client may run in another folder."""
+    monkeypatch.chdir(tmp_path)
+    opened, _identity = start(Path("data"))
+    assert [each.path for each in opened.log_store.usage()] == [str(tmp_path / "data")]
+
+
 def test_a_start_after_the_machine_went_down_is_registered_as_lossy(tmp_path, monkeypatch):
     monkeypatch.setattr(boot, "kernel_boot_id", lambda: "first")
     opened, identity = start(tmp_path)
