@@ -7,8 +7,9 @@ quota is in force on this broker when the answer is sent, and on the others when
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from yak.acls.bindings import Operation
@@ -78,9 +79,14 @@ def _entries(broker: Broker, wanted: _Filter, *, is_strict: bool) -> Iterator[Fi
             continue
         if all(kind in names and (is_any or names[kind] == name) for kind, (name, is_any) in wanted.items()):
             yield {
-                "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+                "entity": _described(entity),
                 "values": [{"key": quota, "value": float(value)} for quota, value in sorted(quotas.items())],
             }
+
+
+def _described(parts: Iterable[tuple[str, str | None]]) -> list[Fields]:
+    """By type, as Kafka's HashMap of them has it: client-id before user."""
+    return [{"entity_type": kind, "entity_name": name} for kind, name in sorted(parts, key=itemgetter(0))]
 
 
 # ------------------------------------------------------------------------------------------------------------- alter
@@ -94,8 +100,7 @@ def alter_client_quotas(broker: Broker, call: Call) -> Outcome:
     def build(results: dict[Any, PeerError | None]) -> Outcome:
         answers = []
         for index, (_entry, parts) in enumerate(entries):
-            entity = [{"entity_type": kind, "entity_name": name} for kind, name in parts]
-            answers.append({**error_fields(results.get(index)), "entity": entity})
+            answers.append({**error_fields(results.get(index)), "entity": _described(parts)})
         return Now({"entries": answers})
 
     waiting = DelayedMetadataChanges(broker, call, _TIMEOUT_MS, build)

@@ -24,15 +24,15 @@ def altered(rig, entity, *changes, version=1, validate_only=False):
     parts = [{"entity_type": kind, "entity_name": name} for kind, name in entity]
     ops = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in changes]
     (entry,) = rig.ask(49, version, entries=[{"entity": parts, "ops": ops}], validate_only=validate_only).entries
-    assert [(part.entity_type, part.entity_name) for part in entry.entity] == entity
+    assert [(part.entity_type, part.entity_name) for part in entry.entity] == sorted(entity, key=lambda part: part[0])
     return entry.error_code
 
 
 ANN, APP, ANN_APP, ANY, ANY_IP = (
     [("user", "ann")],
     [("client-id", "app")],
-    [("user", "ann"), ("client-id", "app")],
-    [("user", None), ("client-id", None)],
+    [("client-id", "app"), ("user", "ann")],
+    [("client-id", None), ("user", None)],
     [("ip", None)],
 )
 
@@ -46,7 +46,7 @@ def test_altered_quotas_are_described(rig, version):
     assert described(rig, version=version)[1] == {
         (("ip", None),): {"connection_creation_rate": 5.0},
         (("user", "ann"),): {"producer_byte_rate": 1e6, "request_percentage": 0.5},
-        (("user", "ann"), ("client-id", "app")): {"controller_mutation_rate": 2.5},
+        (("client-id", "app"), ("user", "ann")): {"controller_mutation_rate": 2.5},
     }
 
 
@@ -161,5 +161,5 @@ def test_quota_close_to_zero_is_stored_as_given_and_applies_to_connections(rig):
 def test_quotas_survive_a_restart(rig):
     altered(rig, [("user", "a=b,c<%>"), ("client-id", None)], RATE)
     rig.restart(power_loss=True)
-    assert described(rig)[1] == {(("user", "a=b,c<%>"), ("client-id", None)): {"producer_byte_rate": 1e6}}
+    assert described(rig)[1] == {(("client-id", None), ("user", "a=b,c<%>")): {"producer_byte_rate": 1e6}}
     assert rig.node.broker.throttling.is_active
