@@ -194,7 +194,7 @@ def test_a_record_too_large_is_refused_by_name(client: yak.Client, topic: str) -
 def test_a_forgotten_producer_says_that_records_are_lost(client: yak.Client, topic: str) -> None:
     producer = yak.Producer(client.bootstrap, linger_ms=20_000)
     producer.send(topic, 1)
-    with pytest.warns(ResourceWarning, match="forgotten with 1 record"):
+    with pytest.warns(RuntimeWarning, match="forgotten with 1 record"):
         del producer
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -462,6 +463,34 @@ def test_close_within_a_rebalance_callback_is_refused(client: yak.Client, topic:
         with pytest.raises(yak.UsageError, match="within a rebalance callback"):
             consumer.close()
         assert consumer.is_closed
+
+
+@pytest.mark.parametrize("read", [next, yak.Consumer.poll])
+def test_reading_within_a_rebalance_callback_is_refused(
+    client: yak.Client, topic: str, group: str, read: Callable[[yak.Consumer], object]
+) -> None:
+    """librdkafka assigns no partition before the callback has returned: an iteration would wait for ever."""
+    with client.consumer(group_id=group) as consumer:
+        consumer.subscribe(topic, on_assigned=lambda _: read(consumer))
+        with pytest.raises(yak.UsageError, match="reading within a rebalance callback"):
+            joined(consumer, 4)
+
+
+def test_close_and_assign_are_refused_after_a_subscription_within_a_callback(
+    client: yak.Client, topic: str, group: str
+) -> None:
+    def assigned(partitions: list[TopicPartition]) -> None:
+        consumer.subscribe(topic)
+        assert consumer.partitions(topic) == partitions
+        with pytest.raises(yak.UsageError, match="within a rebalance callback"):
+            consumer.assign(partitions)
+        consumer.close()
+
+    with client.consumer(group_id=group) as consumer:
+        consumer.subscribe(topic, on_assigned=assigned)
+        with pytest.raises(yak.UsageError, match=re.escape("close() within a rebalance callback")):
+            joined(consumer, 4)
+        assert sorted(read(consumer, 100)) == list(range(100))
 
 
 @pytest.mark.parametrize("how", ["close", "assign"])

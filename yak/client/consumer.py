@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from yak.client.metadata import ClusterMetadata, read_metadata
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 
 NO_GROUP: Final = "yak-without-group"
@@ -381,8 +382,8 @@ class Rebalancing:
 
     def __init__(self, inbox: Inbox[Any], callbacks: Callbacks, *, is_cooperative: bool) -> None:
         self._inbox = inbox
-        self._callbacks = callbacks
-        self.has_callbacks = callbacks != Callbacks()
+        self.callbacks = callbacks
+        """Replaced by a new subscription, also within one of them."""
         self._is_cooperative = is_cooperative
         self._raised: BaseException | None = None
         self.is_in_callback = False
@@ -394,7 +395,7 @@ class Rebalancing:
     def assigned(self, handle: Any, wires: Sequence[Any]) -> None:
         """These partitions are assigned. With an eager protocol they are the whole assignment."""
         self.arriving = {place_of(wire): None for wire in wires}
-        self._call(self._callbacks.on_assigned, list(self.arriving))
+        self._call(self.callbacks.on_assigned, list(self.arriving))
         chosen = [wire for wire in wires if place_of(wire) in self.arriving]
         for wire in chosen:
             start = self.arriving[place_of(wire)]
@@ -411,7 +412,7 @@ class Rebalancing:
         """These partitions are revoked when this returns; the binding unassigns them then."""
         gone = [place_of(wire) for wire in wires]
         if gone:
-            self._call(self._callbacks.on_revoked, gone)
+            self._call(self.callbacks.on_revoked, gone)
         self._inbox.forget(gone)
 
     def lost(self, _handle: Any, wires: Sequence[Any]) -> None:
@@ -419,7 +420,7 @@ class Rebalancing:
         gone = [place_of(wire) for wire in wires]
         self._inbox.forget(gone)
         if gone:
-            self._call(self._callbacks.on_lost or self._callbacks.on_revoked, gone)
+            self._call(self.callbacks.on_lost or self.callbacks.on_revoked, gone)
 
     def _call(self, function: OnRebalance | None, partitions: list[TopicPartition]) -> None:
         if function is None:
@@ -505,8 +506,9 @@ class ConsumerHandle(Generic[R]):
 
     def subscribe(self, topics: Iterable[str], callbacks: Callbacks) -> None:
         """Read topics as a member of the group; `rebalancing.raise_pending` raises what a callback raised."""
-        calls = self.rebalancing = Rebalancing(self.inbox, callbacks, is_cooperative=self._is_cooperative)
+        calls = self.rebalancing
         self.consumer.subscribe(list(topics), on_assign=calls.assigned, on_revoke=calls.revoked, on_lost=calls.lost)
+        calls.callbacks = callbacks
 
     def poll(self, wait_s: float, count: int) -> Iterator[Any]:
         """librdkafka's messages and events: waits for the first one, and then takes those that are there."""
@@ -616,12 +618,24 @@ class ConsumerHandle(Generic[R]):
                 self.consumer.store_offsets(offsets=self.wires_at(later))
             self.inbox.stored(later)
 
+    def metadata(self, timeout_s: float) -> ClusterMetadata:
+        """The cluster's topics. In a rebalance callback, the binding would forget the poll that runs it: it aborts the
+        process at the poll's next callback. Raises YakError."""
+        with self._asker(apart=self.rebalancing.is_in_callback) as asker:
+            return read_metadata(asker, timeout_s=timeout_s)
+
     def committed(self, partitions: Iterable[TopicPartition], timeout_s: float) -> dict[TopicPartition, Answer]:
         """The group's committed offsets. A consumer that closes would get no answer in a rebalance callback: librdkafka
         waits for the coordinator of a group that it is leaving."""
-        asker = self._make() if self._is_closing else self.consumer
-        try:
+        with self._asker(apart=self._is_closing) as asker:
             return _answers(asker.committed(self.wires(partitions), timeout=timeout_s))
+
+    @contextlib.contextmanager
+    def _asker(self, *, apart: bool) -> Iterator[Any]:
+        """This consumer of librdkafka, or another one."""
+        asker = self._make() if apart else self.consumer
+        try:
+            yield asker
         finally:
             if asker is not self.consumer:
                 asker.close()

@@ -5,11 +5,11 @@ record for the caller, `commit()` writes the positions, and rebalance callbacks 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, TypeVar
 
 from yak.client.api.asynchronous.worker import in_thread
 from yak.client.api.failures import (
@@ -20,6 +20,7 @@ from yak.client.api.failures import (
     require_partitions,
     require_seconds,
     require_text,
+    require_wait,
     translated,
 )
 from yak.client.api.message import JSON, TEXT, Message, Serde, require_serdes
@@ -33,7 +34,6 @@ from yak.client.consumer import (
     is_transient,
     refusal_in,
 )
-from yak.client.metadata import read_metadata
 from yak.errors import UsageError, YakError
 from yak.ids import Offset, TopicPartition
 
@@ -88,15 +88,26 @@ class InboxReader:
     def take(self, count: int) -> list[Message]:
         """At most `count` of the buffered records, at once. Raises UsageError (`usage`) for a count below 1."""
         self.require_open()
-        if count < 1:
+        if not (is_whole_number(count) and count):
             raise bad_argument(
-                f"max_messages={count} gives no record", "it is 1 or more", "poll(timeout=0) does not wait"
+                f"max_messages={count!r} gives no record", "it is 1 or more", "poll(timeout=0) does not wait"
             )
         return self._handle.inbox.take(count)
 
     def fetch(self, wait_s: float, count: int) -> None:
-        """Wait once for records, for `take`. With `auto_commit`, all records taken before count as processed."""
+        """Wait once for records, for `take`. With `auto_commit`, all records taken before count as processed.
+
+        Raises UsageError (`usage`) within a rebalance callback, which librdkafka would wait for.
+        """
         self.require_open()
+        if self._handle.rebalancing.is_in_callback:
+            raise bad_argument(
+                "reading within a rebalance callback",
+                "records come when the callback has returned",
+                "end the callback, then poll() again",
+            )
+        if self.is_ending:  # in another thread, whose close would wait for the answers that this poll takes
+            raise closed("consumer")
         self.store_given()
         with explaining("nothing could be read"):
             self._accept(self._handle.poll(wait_s, count))
@@ -136,26 +147,35 @@ class InboxReader:
                 "end the loop that polls, then close",
             )
         self.is_ending = True
-        if self._handle.rebalancing.has_callbacks:  # they run in the caller's thread, where they may commit
+        if self._handle.rebalancing.callbacks != Callbacks():  # they run in the caller's thread, where they may commit
             self._close()
         else:
-            # librdkafka repeats the last commit until a coordinator answers: after a while that goes on in the thread
-            ended = in_thread(self._close)
-            if not wait([ended], CLOSE_S).done:
-                self.is_closed = True
-                raise YakError(
-                    "timed-out",
-                    "the last commit is not acknowledged; its records may be read again",
-                    why=f"the group's coordinator did not answer in {CLOSE_S:g} s",
-                    try_=("yak doctor",),
+            try:
+                commits_within(
+                    CLOSE_S, self._close, "the last commit is not acknowledged; its records may be read again"
                 )
-            ended.result()
+            except YakError as error:
+                self.is_closed = error.code == "timed-out"
+                raise
         self.is_closed = True
         self._handle.rebalancing.raise_pending()
 
     def _close(self) -> None:
         with explaining("the consumer did not close cleanly"):
             self._handle.close()
+
+
+_T = TypeVar("_T")
+
+
+def commits_within(limit_s: float, commit: Callable[[], _T], what: str) -> _T:
+    """Commit in a thread, where it goes on after the limit or Ctrl+C: librdkafka repeats a commit until a coordinator
+    answers. Raises YakError (`timed-out`)."""
+    done = in_thread(commit)
+    if not wait([done], limit_s).done:
+        why = f"the group's coordinator did not answer in {limit_s:g} s"
+        raise YakError("timed-out", what, why=why, try_=("yak doctor",))
+    return done.result()
 
 
 Assignor: TypeAlias = Literal["cooperative-sticky", "range", "roundrobin"]
@@ -277,6 +297,12 @@ class Consumer:
         Raises YakError, and UsageError (`usage`) within a rebalance callback.
         """
         self.reading.require_open()
+        if self._handle.rebalancing.is_in_callback:
+            raise bad_argument(
+                "assign() within a rebalance callback",
+                "the group cannot be left before the callback has returned",
+                "consumer.seek(partition, offset) sets the position of an assigned partition",
+            )
         partitions = partitions if isinstance(partitions, Mapping) else list(partitions)
         self._require_partitions(partitions)
         if isinstance(partitions, Mapping):
@@ -297,7 +323,7 @@ class Consumer:
         """Check that the partitions exist: librdkafka waits silently for a missing one."""
         with explaining("the partitions could not be assigned"):
             require_partitions(partitions)
-            metadata = read_metadata(self._handle.consumer, timeout_s=self._timeout_s)
+            metadata = self._handle.metadata(self._timeout_s)
             for each in partitions:
                 count = len(metadata.require_topic(each.topic).partitions)
                 if not 0 <= each.partition < count:
@@ -305,12 +331,6 @@ class Consumer:
                     raise YakError("unknown-partition", f"{each} does not exist", why=why)
 
     def _end_subscription(self) -> None:
-        if self._handle.rebalancing.is_in_callback:
-            raise bad_argument(
-                "assign() within a rebalance callback",
-                "the group cannot be left before the callback has returned",
-                "consumer.seek(partition, offset) sets the position of an assigned partition",
-            )
         self.reading.store_given()
         with explaining("the subscription could not be ended"):
             self._handle.end_subscription()
@@ -325,7 +345,7 @@ class Consumer:
         """A topic's partitions, by number. Raises YakError (`unknown-topic`)."""
         self.reading.require_open()
         with explaining(f'the partitions of "{topic}" are not known'):
-            found = read_metadata(self._handle.consumer, timeout_s=self._timeout_s).require_topic(topic)
+            found = self._handle.metadata(self._timeout_s).require_topic(topic)
         return [TopicPartition(topic, each.number) for each in found.partitions]
 
     def poll(self, timeout: float = POLL_S, max_messages: int = BATCH) -> list[Message]:
@@ -334,7 +354,7 @@ class Consumer:
         Rebalances happen in here. The group revokes the partitions of a consumer that does not poll for
         `max.poll.interval.ms` (5 min). Raises YakError for a permanent error.
         """
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + require_wait(timeout)
         self.reading.poll_if_old()
         while not (taken := self.reading.take(max_messages)):
             left = deadline - time.monotonic()
@@ -366,7 +386,8 @@ class Consumer:
         elif isinstance(up_to, Message):
             offsets = {up_to.topic_partition: up_to.offset + 1}
         else:
-            offsets = dict(up_to)
+            with explaining("the offsets were not committed"):
+                offsets = dict(up_to)
         for partition, offset in offsets.items():
             if not is_whole_number(offset):
                 raise bad_argument(
@@ -377,7 +398,11 @@ class Consumer:
         if not offsets:
             return {}
         with explaining("the offsets were not committed"):
-            answers = self._handle.commit(offsets)
+            answers = commits_within(
+                self._timeout_s,
+                lambda: self._handle.commit(offsets),
+                "the commit is not acknowledged; it may be carried out all the same",
+            )
         self._handle.inbox.committed({each: answer.offset for each, answer in answers.items() if answer.error is None})
         refused = {each: answer.error for each, answer in answers.items() if answer.error is not None}
         for error in refused.values():
@@ -478,6 +503,10 @@ class Consumer:
     def offset_for_time(self, partition: TopicPartition, timestamp_ms: int) -> Offset:
         """The first offset at or after a time; the end when all records are older. Raises YakError."""
         self.reading.require_open()
+        if not is_whole_number(timestamp_ms):
+            raise bad_argument(
+                f"timestamp_ms={timestamp_ms!r} is no time", "it is in milliseconds since 1970, from 0 on"
+            )
         what = f"the offsets of {partition} are not known"
         with explaining(what):
             found = self._handle.offsets_at({partition: timestamp_ms}, self._timeout_s)[partition]

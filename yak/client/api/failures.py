@@ -102,6 +102,14 @@ def require_seconds(name: str, seconds: Any) -> None:
         )
 
 
+def require_wait(seconds: Any) -> float:
+    """Refuse what is no time to wait: confluent-kafka's -1, or a NaN, which never ends. Raises UsageError."""
+    if not (isinstance(seconds, int | float) and seconds >= 0):
+        why = "it is a number of seconds from 0 on; infinity waits without end"
+        raise bad_argument(f"timeout={seconds!r} is no time to wait", why, "timeout=30")
+    return seconds
+
+
 def require_partitions(partitions: Iterable[TopicPartition]) -> None:
     """Refuse other things than partitions: one partition alone is an iterable of a name and a number. Raises UsageError."""
     for each in partitions:

@@ -26,6 +26,7 @@ from yak.client.api.failures import (
     is_whole_number,
     require_seconds,
     require_text,
+    require_wait,
     send_failed,
 )
 from yak.client.api.message import JSON, TEXT, Sent, Serde, require_serdes, to_bytes
@@ -292,7 +293,7 @@ class Producer:
         self._flush(self._settle, timeout)
 
     def _flush(self, settle_: Callable[[float], int], timeout: float | None) -> None:
-        left = settle_(self._delivery_timeout_s + GRACE_S if timeout is None else timeout)
+        left = settle_(self._delivery_timeout_s + GRACE_S if timeout is None else require_wait(timeout))
         failure = self._deliveries.unseen_failure()
         if failure is not None:
             raise failure
@@ -312,6 +313,8 @@ class Producer:
         if self._is_closed:
             return
         self._require_outside_callback("close")
+        if timeout is not None:
+            require_wait(timeout)
         self._closing_thread = threading.current_thread()
         try:
             self.finish(timeout)
@@ -407,4 +410,4 @@ def _forgotten(handle: Any, stop: threading.Event) -> None:
     stop.set()
     if left:
         text = f"a producer was forgotten with {left} records that are not acknowledged; use it in a with block"
-        warnings.warn(text, ResourceWarning, stacklevel=2)
+        warnings.warn(text, RuntimeWarning, stacklevel=2)  # a ResourceWarning is not shown by default

@@ -7,8 +7,10 @@ import pytest
 import trio
 
 import yak.trio
+from tests.errors import raises_error
 from yak.client.api.asynchronous import producer as module
 from yak.client.api.producer import GRACE_S
+from yak.errors import UsageError
 
 
 class Handle:
@@ -44,3 +46,12 @@ async def test_end_of_a_block_waits_for_acknowledgements_unless_it_is_cancelled(
             await work()
     made: Any = producer._begun
     assert made.graces == [expected_s]
+
+
+@pytest.mark.parametrize("kind", ["client", "consumer", "producer"])
+async def test_second_block_of_one_object_is_refused(kind: str) -> None:
+    """What the first one made would stay open."""
+    made: Any = getattr(yak.trio, kind.capitalize())()
+    setattr(made, f"_{kind}", object())
+    with raises_error(UsageError, "usage", match=f"^this {kind} has begun already"):
+        await made.__aenter__()

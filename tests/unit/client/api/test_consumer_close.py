@@ -8,11 +8,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
+from tests.errors import raises_error
 from yak.client.api import consumer as consumer_api
 from yak.client.api.consumer import Consumer, InboxReader
 from yak.client.api.message import TEXT
 from yak.client.consumer import Callbacks, Inbox, Rebalancing
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
+from yak.ids import TopicPartition
 
 
 class Handle:
@@ -35,6 +37,7 @@ def consumer_of(handle: Handle) -> Consumer:
     """A consumer with this handle, without a cluster."""
     made = Consumer.__new__(Consumer)
     made.reading = InboxReader(handle, TEXT, TEXT, auto_commit=True)  # type: ignore[arg-type]
+    made.group_id, made._handle, made._timeout_s = "g", handle, 0.05  # type: ignore[assignment]
     return made
 
 
@@ -44,6 +47,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Handle]:
     monkeypatch.setattr(consumer_api, "CLOSE_S", 0.05)
     answered, handle = threading.Event(), Handle(None)
     monkeypatch.setattr(handle, "close", answered.wait)
+    monkeypatch.setattr(handle, "commit", lambda _: answered.wait(), raising=False)
     yield handle
     answered.set()
 
@@ -72,6 +76,20 @@ def test_close_waits_for_the_commit_of_a_silent_coordinator_for_a_limited_time(s
     assert (raised.value.code, raised.value.try_) == ("timed-out", ("yak doctor",))
     assert consumer.is_closed
     consumer.close()
+
+
+def test_commit_waits_for_a_silent_coordinator_for_the_time_limit_of_a_request(silent: Handle) -> None:
+    """librdkafka repeats it without end, where Ctrl+C has no effect."""
+    with raises_error(YakError, "timed-out", match="may be carried out all the same"):
+        consumer_of(silent).commit({TopicPartition("t", 0): 1})
+
+
+def test_poll_of_another_thread_ends_when_the_consumer_closes(silent: Handle) -> None:
+    """Its polls would take the answers for which the close waits."""
+    consumer = consumer_of(silent)
+    consumer.reading.is_ending = True
+    with raises_error(UsageError, "closed"):
+        consumer.reading.fetch(0.0, 1)
 
 
 def test_error_of_a_block_is_not_hidden_by_a_silent_coordinator(silent: Handle) -> None:

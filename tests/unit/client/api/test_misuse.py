@@ -69,6 +69,16 @@ def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: d
         lambda consumer: consumer.commit({PLACE: "3"}),
         lambda consumer: consumer.poll(0.0, 0),
         lambda consumer: consumer.poll(0.0, -1),
+        lambda consumer: consumer.poll(0.0, 1.5),
+        lambda consumer: consumer.poll(0.0, "1"),
+        lambda consumer: consumer.poll(math.nan),
+        lambda consumer: consumer.poll(-1),
+        lambda consumer: consumer.poll(None),
+        lambda consumer: consumer.commit(5),
+        lambda consumer: consumer.commit("t"),
+        lambda consumer: consumer.offset_for_time(PLACE, None),
+        lambda consumer: consumer.offset_for_time(PLACE, -1),
+        lambda consumer: consumer.offset_for_time(PLACE, 1.5),
         lambda consumer: consumer.offset_for_time(PLACE, 1 << 70),
         lambda consumer: consumer.subscribe("\ud800"),
         lambda consumer: consumer.subscribe(["t", "t\0u"]),
@@ -89,6 +99,20 @@ def test_call_with_an_argument_that_it_cannot_have_is_refused(
 ) -> None:
     with raises_error(UsageError, "usage"):
         call(consumer)
+
+
+@pytest.mark.parametrize("verb", ["flush", "close"])
+@pytest.mark.parametrize("seconds", [math.nan, -1, -math.inf, "1"])
+def test_wait_of_a_producer_that_is_none_is_refused_before_records_are_dropped(
+    producer: Producer, verb: str, seconds: Any
+) -> None:
+    with raises_error(UsageError, "usage", match=f"^timeout={seconds!r} is no time to wait"):
+        getattr(producer, verb)(seconds)
+    assert not producer.is_closed
+
+
+def test_wait_without_end_is_one(producer: Producer) -> None:
+    producer.flush(math.inf)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b"])

@@ -101,8 +101,9 @@ async def test_a_question_is_answered_by_the_task_that_called_and_can_use_the_th
     assert order == [("work", there), *[("answer", here), ("visit", there)] * 2, ("done", there)]
 
 
+@pytest.mark.parametrize("kind", ["is_last", "reads"])
 @in_loop
-async def test_last_work_of_another_task_waits_until_the_answer_has_been_given(loop, worker):
+async def test_last_work_or_read_of_another_task_waits_until_the_answer_has_been_given(loop, worker, kind):
     order = []
     rounds = [Future(), Future()]
 
@@ -123,7 +124,7 @@ async def test_last_work_of_another_task_waits_until_the_answer_has_been_given(l
 
     async def second():
         await loop.wait(rounds[0])
-        await worker.run(lambda: order.append("last"), is_last=True)
+        await worker.run(lambda: order.append("last"), **{kind: True})
         await loop.wait(rounds[1])
 
     if loop is yak.aio.LOOP:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, Self, TypeVar, Unpack
 
 from yak.client.api.asynchronous.consumer import AsyncConsumer
-from yak.client.api.asynchronous.producer import AsyncProducer, not_begun
+from yak.client.api.asynchronous.producer import AsyncProducer, not_begun, require_first
 from yak.client.api.asynchronous.worker import Loop, awaited, in_thread
 from yak.client.api.client import Client, ConsumerOptions, ProducerOptions
 from yak.client.api.settings import Bootstrap
@@ -63,6 +63,7 @@ class AsyncClient(Generic[_P, _C]):
         return self._consumer_kind(self._begun.bootstrap, _is_known=True, **options)
 
     async def __aenter__(self) -> Self:
+        require_first(self._client, "client")
         made = in_thread(lambda: Client(self._bootstrap, timeout=self._timeout_s, config=self._config))
         self._client = await self._loop.wait_through(made)
         return self

@@ -10,10 +10,11 @@ from functools import partial
 from types import TracebackType
 from typing import ClassVar, Self, TypeAlias, TypeVar, Unpack
 
-from yak.client.api.asynchronous.producer import not_begun
+from yak.client.api.asynchronous.producer import not_begun, require_first
 from yak.client.api.asynchronous.worker import Loop, Worker, awaited
 from yak.client.api.client import ConsumerOptions
 from yak.client.api.consumer import BATCH, POLL_S, SLICE_S, Consumer, Where
+from yak.client.api.failures import require_wait
 from yak.client.api.message import Message
 from yak.client.api.settings import Bootstrap
 from yak.client.consumer import OnRebalance
@@ -96,9 +97,9 @@ class AsyncConsumer:
         Unlike a timeout around the call, this one involves no cancellation.
         """
         consumer = self._begun
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + require_wait(timeout)
         if consumer.reading.must_poll:
-            await self._worker.run(consumer.reading.poll_if_old)
+            await self._worker.run(consumer.reading.poll_if_old, reads=True)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(max_messages):
@@ -106,7 +107,7 @@ class AsyncConsumer:
             left = deadline - time.monotonic()
             if left < 0:
                 return []
-            await self._worker.run(partial(consumer.reading.fetch, min(SLICE_S, left), max_messages))
+            await self._worker.run(partial(consumer.reading.fetch, min(SLICE_S, left), max_messages), reads=True)
 
     def __aiter__(self) -> Self:
         """Every record from here on, without end; `break` and cancellation lose nothing."""
@@ -115,12 +116,12 @@ class AsyncConsumer:
     async def __anext__(self) -> Message:
         consumer = self._begun
         if consumer.reading.must_poll:
-            await self._worker.run(consumer.reading.poll_if_old)
+            await self._worker.run(consumer.reading.poll_if_old, reads=True)
         while True:
             await self._loop.sleep(0)
             if taken := consumer.reading.take(1):
                 return taken[0]
-            await self._worker.run(partial(consumer.reading.fetch, SLICE_S, BATCH))
+            await self._worker.run(partial(consumer.reading.fetch, SLICE_S, BATCH), reads=True)
 
     commit = awaited(Consumer.commit)
     committed = awaited(Consumer.committed)
@@ -132,6 +133,7 @@ class AsyncConsumer:
     offset_for_time = awaited(Consumer.offset_for_time)
 
     async def __aenter__(self) -> Self:
+        require_first(self._consumer, "consumer")
         self._consumer = await self._worker.run(
             lambda: Consumer(self._bootstrap, _is_known=self._is_known, **self._options)
         )

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self, Unpack
 
 from yak.client.api.asynchronous.worker import Loop, in_thread
 from yak.client.api.client import ProducerOptions
+from yak.client.api.failures import bad_argument
 from yak.client.api.message import Sent
 from yak.client.api.producer import GRACE_S, Delivery, Headers, Producer, queue_full
 from yak.client.api.settings import Bootstrap
@@ -111,6 +112,7 @@ class AsyncProducer:
         await self._loop.wait(in_thread(lambda: producer.flush(timeout)))
 
     async def __aenter__(self) -> Self:
+        require_first(self._producer, "producer")
         made = in_thread(lambda: Producer(self._bootstrap, _is_known=self._is_known, **self._options))
         self._producer = await self._loop.wait_through(made)
         return self
@@ -129,6 +131,14 @@ class AsyncProducer:
             grace_s = GRACE_S if is_cancelled else self._options.get("delivery_timeout", DEFAULT_DELIVERY_TIMEOUT_S)
             with self._loop.shielded():
                 await self._loop.wait_through(in_thread(lambda: producer.abandon(grace_s)))
+
+
+def require_first(made: object, what: str) -> None:
+    """Refuse to enter a block again: what the first one made would stay open. Raises UsageError (`usage`)."""
+    if made is not None:
+        raise bad_argument(
+            f"this {what} has begun already", "it has one async with block", f"make a {what} for each block"
+        )
 
 
 def not_begun(what: str) -> UsageError:

@@ -109,16 +109,16 @@ class Worker:
         """The call that the thread runs; used only by the thread."""
         self._is_ended = False
 
-    async def run(self, work: Callable[[], _T], *, is_last: bool = False) -> _T:
+    async def run(self, work: Callable[[], _T], *, is_last: bool = False, reads: bool = False) -> _T:
         """Run the work in the thread. A cancellation takes effect before the work begins, or when it is done.
 
-        The last work, which closes the consumer, is done in any case. It does not run while the coroutine of another task
-        is being run: librdkafka cannot close a consumer within its rebalance. Raises UsageError (`closed`) after `end`.
+        The last work, which closes the consumer, is done in any case. Neither it nor a read runs while the coroutine of
+        another task is being run: librdkafka can do neither within a rebalance. Raises UsageError (`closed`) after `end`.
         """
         if self._is_ended:
             raise closed("consumer")
         call: _Call[_T] = _Call()
-        if self._visits is not None and not (is_last and _asking_worker.get() is not self):
+        if self._visits is not None and (_asking_worker.get() is self or not (is_last or reads)):
             self._visits.put(partial(settle, call.done, work))
             return await self._loop.wait_through(call.done)
         queued = self._pool.submit(self._do, call, work)
