@@ -1,6 +1,8 @@
 """`import yak` against a real broker: topics, sending, reading without a group, errors."""
 
 import itertools
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -196,6 +198,40 @@ def test_a_forgotten_producer_says_that_records_are_lost(client: yak.Client, top
     producer.send(topic, 1)
     with pytest.warns(RuntimeWarning, match="forgotten with 1 record"):
         del producer
+
+
+FORKING = """
+import os, sys, yak
+
+bootstrap, topic = sys.argv[1:]
+client = yak.connect(bootstrap)
+producer, consumer = client.producer(), client.consumer(group_id="forked")
+producer.send(topic, 1).result()
+consumer.subscribe(topic)
+while not consumer.poll():
+    pass
+if child := os.fork():
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert producer.send(topic, 2).result().offset >= 0
+    consumer.commit()
+    client.close()
+else:
+    for call in (client.topics, consumer.poll, consumer.close, client.close, producer.flush, lambda: producer.send(topic, 3)):
+        try:
+            call()
+        except yak.UsageError as error:
+            assert error.code == "closed"
+    with yak.Producer(bootstrap) as own:
+        own.send(topic, 4)
+"""
+
+
+def test_fork_leaves_clients_to_the_parent(client: yak.Client, topic: str) -> None:
+    """librdkafka's threads stay there: a call of the child would wait for ever, and its exit would abort."""
+    command = [sys.executable, "-c", FORKING, client.bootstrap, topic]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert sorted(message.value for message in everything(client, topic, 3)) == [1, 2, 4]
 
 
 # ------------------------------------------------------------------------------------------------------------ reading

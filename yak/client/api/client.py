@@ -5,6 +5,7 @@ from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from yak.client.admin import Admin
+from yak.client.api import forks
 from yak.client.api.consumer import Assignor, Consumer, GroupProtocol, OffsetReset
 from yak.client.api.failures import closed, explaining, require_seconds, require_text
 from yak.client.api.message import Serde
@@ -65,6 +66,7 @@ class Client:
         self._is_closed = False
         with explaining("there is no connection"):
             self._open_admin: Admin = Admin(self.bootstrap, timeout_ms=int(timeout * 1000), extra=self._config)
+        forks.made.add(self)
 
     @property
     def _admin(self) -> Admin:
@@ -176,6 +178,11 @@ class Client:
                 failures.append(error)
         if failures:
             raise failures[0]
+
+    def leave_to_parent(self) -> Any:
+        """As `forks.Forked`."""
+        self._is_closed = True
+        return self._open_admin
 
     def __enter__(self) -> Self:
         return self

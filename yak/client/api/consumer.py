@@ -11,6 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias, TypeVar
 
+from yak.client.api import forks
 from yak.client.api.asynchronous.worker import in_thread
 from yak.client.api.failures import (
     bad_argument,
@@ -249,6 +250,7 @@ class Consumer:
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._reset = auto_offset_reset
         self._is_subscribed = False
+        forks.made.add(self)
 
     def subscribe(
         self,
@@ -530,6 +532,11 @@ class Consumer:
                 self.reading.store_given()
             finally:  # a member that stays would keep its partitions until its session ends
                 self.reading.end()
+
+    def leave_to_parent(self) -> Any:
+        """As `forks.Forked`."""
+        self.reading.is_closed = True
+        return self._handle.consumer
 
     def __enter__(self) -> Self:
         return self

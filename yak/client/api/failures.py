@@ -136,6 +136,6 @@ def closed(what: str) -> UsageError:
     return UsageError(
         "closed",
         f"this {what} is closed",
-        why=f"close() was called, or its with block is over; a closed {what} does nothing more",
+        why="close() was called, its with block is over, or the process was forked: it stays open in the parent alone",
         try_=(f"make a new one, or move the call into the with block of the {what}",),
     )

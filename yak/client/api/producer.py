@@ -17,6 +17,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeAlias
 
+from yak.client.api import forks
 from yak.client.api.failures import (
     SendFailed,
     bad_argument,
@@ -193,6 +194,7 @@ class Producer:
         self._thread.start()
         self._end = weakref.finalize(self, _forgotten, self._handle, stop)
         self._stop = stop
+        forks.made.add(self)
 
     def send(
         self,
@@ -357,6 +359,12 @@ class Producer:
                 return len(waiting)
             serve(self._handle.flush, min(SERVE_S, left_s), self._deliveries.stop)
         return 0
+
+    def leave_to_parent(self) -> Any:
+        """As `forks.Forked`."""
+        self._is_closed = True
+        self._end.detach()
+        return self._handle
 
     def __enter__(self) -> Self:
         return self
