@@ -121,7 +121,9 @@ def _say_ready(options: "ServeOptions", plan: MachinePlan) -> None:
     from yak.config.listeners import bracketed
     from yak.private_files import replace_file
     from yak.server import log
+    from yak.server.service_manager import report_ready
 
+    report_ready()
     bootstrap = ",".join(f"{each.name}://{each.host}:{each.port}" for each in plan.bootstrap)
     log.write("info", "machine-ready", {"bootstrap": bootstrap, "brokers": len(plan.brokers), "rack": plan.rack})
     if options.ready_file is None:

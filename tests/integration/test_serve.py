@@ -3,12 +3,14 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
 from support.raw import RawClient
 from support.waiting import wait_until
 
@@ -56,6 +58,29 @@ def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the
     assert child.returncode == 0
     assert not ready_file.exists()
     assert {json.loads(line)["event"] for line in err.splitlines()} >= {"ready", "stopping", "stopped"}
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_service_manager_is_told_once_when_clients_are_answered(yak: Any, tmp_path: Path, cores: int) -> None:
+    if cores > 1 and not sys.platform.startswith("linux"):
+        pytest.skip("--cores needs Linux")
+    ready_file = tmp_path / "ready.json"
+    words = ("--port", "0", "--no-http", "--metadata", "raft", "--data-dir", str(tmp_path / "data"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        more = ("--cores", str(cores), "--ready-file", str(ready_file))
+        child = yak.start("serve", *words, *more, NOTIFY_SOCKET=str(tmp_path / "notify"))
+        assert manager.recv(100) == b"READY=1"
+        wait_until(ready_file.exists, "the ready file is written")
+        with RawClient(int(json.loads(ready_file.read_text())["address"].rpartition(":")[2])) as client:
+            assert client.ask(18, 0).error_code == 0
+        child.send_signal(signal.SIGTERM)
+        child.communicate(timeout=30)
+        assert child.returncode == 0
+        manager.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            manager.recv(100)
 
 
 _CONNECTS_WHEN_READY = """

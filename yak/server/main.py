@@ -41,6 +41,7 @@ from yak.server.memory_limit import request_memory_bytes
 from yak.server.name_lookups import NameLookups
 from yak.server.options import ServeOptions
 from yak.server.reload import ListenerReloads, Terminal, reload_files
+from yak.server.service_manager import report_ready
 from yak.server.shell import ConnectionLimits, Shell, keep_store_running
 from yak.server.sweeper import run_sweeper
 
@@ -333,6 +334,7 @@ class Server:
             log.write("warning", event, fields)
         if options.says_ready_as_kafka:
             self._stderr.write(f"[KafkaServer id={options.node_id}] started{_AS_KAFKA}\n")
+        report_ready()
         shell.nursery.start_soon(after_ready, shell, opened.log_store)
 
     # ------------------------------------------------------------------------------------------------- the end

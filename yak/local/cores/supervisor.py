@@ -24,7 +24,7 @@ from enum import Enum, auto
 from typing import Final
 
 from yak.local.spawn import foreign_environment, is_frozen
-from yak.server import log
+from yak.server import log, service_manager
 from yak.server.reload import Terminal
 
 ENDS_MAX: Final = 10
@@ -250,6 +250,7 @@ def spawn_bound(argv: Sequence[str]) -> "subprocess.Popen[bytes]":
     It has a session of its own, so that a Ctrl+C reaches it only through this process; its output is this process's.
     """
     environment = foreign_environment()
+    environment.pop(service_manager.ADDRESS, None)  # this process reports that all are ready
     if is_frozen():
         environment["PYINSTALLER_RESET_ENVIRONMENT"] = "1"
     parent, prctl = os.getpid(), ctypes.CDLL(None, use_errno=True).prctl
