@@ -40,6 +40,7 @@ _REST_OF_BODY_SECONDS: Final = 0.1
 """How long an answer waits for the end of a body that the handler did not read: clients send head and body apart."""
 _LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 _LONE_LINE_END: Final = re.compile(rb"(?<!\r)\n|\r(?!\n|\Z)")
+_BLANK_LINES: Final = re.compile(rb"(?:\r\n)+")
 _ABSOLUTE: Final = re.compile(rb"https?://([^/?#]+)([^#]*)", re.IGNORECASE)
 _END: Final = b"\r\n\r\n"
 _HEADER_OVERHEAD: Final = 4
@@ -245,6 +246,11 @@ class StrictConnection(h11.Connection):
     def next_event(self) -> Any:
         """Like h11's, with stricter checks. Raises h11.RemoteProtocolError."""
         if self.their_state is h11.IDLE:
+            # blank lines in front of a request are ignored (RFC 9112 section 2.2)
+            if blank := _BLANK_LINES.match(self.trailing_data[0]):
+                self._receive_buffer.maybe_extract_at_most(blank.end())
+            if self.trailing_data == (b"\r", False):
+                return h11.NEED_DATA
             self._check_line_ends(self.trailing_data[0])
         event = super().next_event()
         if isinstance(event, h11.Request):
@@ -271,6 +277,11 @@ class StrictConnection(h11.Connection):
             self._refuse(Problem(505, "http-version", message, "curl --http1.1"))
         if size > self._head_bytes_max:
             self._refuse(self._head_too_large())
+        if request.method != request.method.upper():  # Hypercorn would take it for the other method
+            message = f"there is no method {request.method.decode()}"
+            self._refuse(
+                Problem(501, "unknown-method", message, f"methods are in capitals: {request.method.upper().decode()}")
+            )
         if b"transfer-encoding" in names and (b"content-length" in names or request.http_version == b"1.0"):
             message = "the body's length is given twice, or in a form that HTTP/1.0 does not have"
             self._refuse(Problem(400, "bad-request", message))

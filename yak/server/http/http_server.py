@@ -7,6 +7,7 @@ address and in total, a write timeout, health checks without Hypercorn (`fast_pa
 import errno
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _PEER_GAVE_UP: Final = (errno.ECONNABORTED, errno.EPROTO, errno.EPERM)
 _ACCEPT_AGAIN_SECONDS: Final = 0.1
 _ANY_PORT: Final = 0
+_HEALTH_BEYOND_MAX: Final = 32
+_HEALTH_SECONDS: Final = 1.0
 _BODY_PIECES_WAITING_MAX: Final = 4
 """Pieces of a body that were read from the socket but not yet by the handler."""
 
@@ -72,6 +75,8 @@ class HttpServer:
         self._routes = routes
         self._per_ip: dict[str, int] = {}
         self._fast_answers = fast_path.FastAnswers(context)
+        self._beyond = 0
+        """Connections beyond the limits that may ask for the health."""
         self._fast_scopes: dict[trio.CancelScope, None] = {}
         self._share = context.part(fair_share)
         self._make: Any = None
@@ -155,6 +160,8 @@ class HttpServer:
         held = self._per_ip.get(ip, 0)
         if context.connections >= limits.connections_max or held >= limits.connections_per_ip_max:
             context.shell.counters.bad("http-connections")
+            with suppress(OSError, trio.BrokenResourceError):
+                await self._answer_health(stream)
             await trio.aclose_forcefully(stream)
             return
         context.connections += 1
@@ -173,6 +180,15 @@ class HttpServer:
                 del self._per_ip[ip]
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(stream)
+
+    async def _answer_health(self, stream: "trio.SocketStream | TlsStream") -> None:
+        """Clients that keep every connection must not make the broker look dead: a few more get a health check each."""
+        if isinstance(stream, trio.SocketStream) and self._beyond < _HEALTH_BEYOND_MAX:
+            self._beyond += 1
+            try:
+                await fast_path.serve(stream, self._fast_answers, self._share.turn, _HEALTH_SECONDS, 0)
+            finally:
+                self._beyond -= 1
 
     async def _shake_hands(self, stream: "TlsStream") -> bool:
         try:

@@ -273,6 +273,7 @@ async def test_connections_over_the_bounds_are_closed_and_the_others_served() ->
                 assert await said(stream, b"1")
             assert await rig.ask(b"") in {b"", b"(reset)"}
             assert rig.context.shell.counters.bad_requests == {"http-connections": 1}
+            assert (await rig.ask(get("/health/live"))).endswith(b'"status":"ok","reasons":[]}\n')
             await streams.pop().aclose()
             with trio.fail_after(5):
                 while rig.context.connections > 2:  # noqa: ASYNC110

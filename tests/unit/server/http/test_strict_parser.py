@@ -15,11 +15,14 @@ WELL = {
     "a body with any bytes": LINE + b"Content-Length: 8\r\n\r\n\r\n\n\r\r\n\n\n",
     "chunks": LINE + b"Transfer-Encoding: chunked\r\n\r\n3\r\n\n\r\n\r\n0\r\n\r\n",
     "two requests": (LINE + b"Content-Length: 2\r\n\r\n\n\n") * 2,
+    "blank lines in front": b"\r\n" + LINE + b"\r\n" + b"\r\n\r\n" + LINE + b"Content-Length: 2\r\n\r\n\r\n" + b"\r\n",
     "an old one": b"GET / HTTP/1.0\r\n\r\n",
     "an upgrade to HTTP/2": LINE + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
 }
 WRONG = {
     "LF alone": (LINE + b"X: y\n\r\n", 400),
+    "a blank line that is LF alone": (b"\n" + LINE + b"\r\n", 400),
+    "a method in small letters": (b"get / HTTP/1.1\r\nHost: x\r\n\r\n", 501),
     "LF LF": (b"GET / HTTP/1.1\nHost: x\n\n", 400),
     "CR alone": (LINE + b"X: a\rb\r\n\r\n", 400),
     "a request behind one that is well": (
