@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from yak.client.metadata import ClusterMetadata, read_metadata
+from yak.errors import YakError
 from yak.ids import LeaderEpoch, Offset, TopicPartition
 
 NO_GROUP: Final = "yak-without-group"
@@ -77,7 +78,15 @@ def consumer_config(group: str | None, *, reset: str, read_committed: bool) -> d
         "isolation.level": "read_committed" if read_committed else "read_uncommitted",
         "fetch.queue.backoff.ms": 10,
         "allow.auto.create.topics": False,
+        "error_cb": _fail_without_threads,
     }
+
+
+def _fail_without_threads(error: Any) -> None:
+    """Raised by `poll`: without a thread for a broker, librdkafka waits silently. Other errors surface by themselves."""
+    if error.name() == "_CRIT_SYS_RESOURCE":
+        why = f"{error.str()}: this user, container or machine has too many"
+        raise YakError("no-threads", "nothing can be read: a thread cannot be started", why=why, try_=("ulimit -u",))
 
 
 @dataclass(slots=True)

@@ -4,7 +4,17 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as Wire
 
-from yak.client.consumer import REBALANCED, Callbacks, ConsumerHandle, is_transient, refusal_in, source_of
+from tests.errors import raises_error
+from yak.client.consumer import (
+    REBALANCED,
+    Callbacks,
+    ConsumerHandle,
+    consumer_config,
+    is_transient,
+    refusal_in,
+    source_of,
+)
+from yak.errors import YakError
 from yak.ids import TopicPartition
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -218,3 +228,11 @@ def test_seek_after_another_error_or_another_assignment_is_a_seek(handle):
     stopped(handle).assign({A: 0, B: 0})
     handle.seek(A, 4, 1.0, lambda: True)
     assert [call for call in handle.consumer.calls if call[0] == "seek"] == [("seek", 0, 3), ("seek", 0, 4)]
+
+
+def test_consumer_without_threads_for_brokers_fails():
+    """librdkafka would wait for records without end, and say nothing."""
+    note = consumer_config(None, reset="error", read_committed=False)["error_cb"]
+    note(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    with raises_error(YakError, "no-threads"):
+        note(KafkaError(KafkaError._CRIT_SYS_RESOURCE, "Unable to create broker thread"))
