@@ -229,11 +229,12 @@ class RecordSender:
     def try_send(self, record: Outgoing, number: int | None = None) -> bool:
         """As `send`, without waiting: False when the queue is full, without any effect."""
         position = self.counts.sent if number is None else number
+        self.counts.sent += 1  # before it is: a Ctrl+C in between would leave more records acknowledged than sent
         try:
             if not enqueue(self._producer, self.topic, record, partial(self._delivered, position)):
+                self.counts.sent -= 1
                 return False
         except kafka_exceptions() as error:
-            self.counts.sent += 1
             failure, why = from_exception(error, "a record was not sent"), str(error)
             if hasattr(error.args[0], "name") and name_of(error.args[0]) == "_FATAL":
                 self.serve()
@@ -241,7 +242,6 @@ class RecordSender:
                 failure, why = from_kafka(self.fatal, failure.message), reason(self.fatal)
             self._failed(position, failure, "no", why)
             return True
-        self.counts.sent += 1
         if self.counts.sent % SERVE_EVERY == 0:
             self.serve()
         return True

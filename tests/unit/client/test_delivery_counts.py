@@ -42,6 +42,31 @@ def test_a_record_that_cannot_be_queued_is_a_failure_of_its_own():
     assert sender.counts.failures[0].error.code == "record-too-large"
 
 
+class InterruptedProducer:
+    """Queues a record; Ctrl+C comes as it returns."""
+
+    def produce(self, *_: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+
+class FullProducer:
+    """Has no room."""
+
+    def produce(self, *_: object, **_options: object) -> None:
+        raise BufferError
+
+
+def test_interrupted_send_counts_as_sent_and_one_without_room_does_not():
+    sender = RecordSender("t", InterruptedProducer())
+    with pytest.raises(KeyboardInterrupt):
+        sender.send(Outgoing(value=b"x"))
+    sender._delivered(0, None, kafka_message("t", 0, 0))
+    assert (sender.counts.sent, sender.counts.acknowledged) == (1, 1)
+    sender = RecordSender("t", FullProducer())
+    assert not sender.try_send(Outgoing(value=b"x"))
+    assert sender.counts.sent == 0
+
+
 def test_codecs_that_do_not_exist_are_refused():
     with pytest.raises(UsageError):
         open_producer(producer_settings("127.0.0.1:1", compression="rar"))
