@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from kio.schema.errors import ErrorCode
+
 from yak.client.errors import reason_of
 from yak.client.metadata import Broker
 from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs, runs
@@ -154,6 +156,8 @@ def parse_epochs(text: str) -> dict[int, PartitionEpoch]:
 
 
 _Offsets = dict[TopicPartition, Offset]
+_NO_LOG: Final = -2
+"""In place of the offset of a replica whose log is offline."""
 
 
 def _keys(partitions: Iterable[PartitionReplicas]) -> list[TopicPartition]:
@@ -196,21 +200,25 @@ def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], r
             for topic, of in by_topic(some).items()
         ]
         fields = {"replica_id": replica_id, "isolation_level": 0, "topics": topics}
-        found |= {
-            TopicPartition(str(topic.name), int(each.partition_index)): int(each.offset)
-            for topic in connection.call(_LIST_OFFSETS, fields).topics
-            for each in topic.partitions
-            if not int(each.error_code) and each.offset >= 0
-        }
+        for topic in connection.call(_LIST_OFFSETS, fields).topics:
+            for each in topic.partitions:
+                has_no_log = int(each.error_code) == ErrorCode.kafka_storage_error
+                if has_no_log or (not int(each.error_code) and each.offset >= 0):
+                    offset = _NO_LOG if has_no_log else int(each.offset)
+                    found[TopicPartition(str(topic.name), int(each.partition_index))] = offset
     return found
 
 
 def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[NodeId, _Offsets]) -> PartitionReplicas:
     key = TopicPartition(partition.topic, partition.partition)
-    known = {node: ends.get(node, {}).get(key) for node in partition.replicas}
+    said = {node: ends.get(node, {}).get(key) for node in partition.replicas}
+    known = {node: None if end == _NO_LOG else end for node, end in said.items()}
+    # the metadata keep the last replica in sync as the leader, also without a log
+    leader = NO_LEADER if said.get(partition.leader) == _NO_LOG else partition.leader
     return replace(
         partition,
-        high_watermark=marks.get(key) if partition.leader != NO_LEADER else None,
+        leader=leader,
+        high_watermark=marks.get(key) if leader != NO_LEADER else None,
         log_end_offsets=known,
         away={node: OFFLINE if node in ends else NO_ANSWER for node, end in known.items() if end is None},
     )

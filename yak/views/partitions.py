@@ -17,11 +17,9 @@ _NO_LEADER: Final = -1
 def present_partitions(broker: Broker, topic: TopicInfo) -> Sequence[PartitionInfo]:
     """A topic's partitions, by number; those whose leader is lost have none.
 
-    While the metadata store is away no other leader can be elected, and the image keeps the last one: also a broker that
-    died, and this broker where it is isolated.
+    The image keeps the last leader when no other can be elected. That is this broker where its log is offline; while the
+    metadata store is away also a broker that died, and this broker where it is isolated.
     """
-    if broker.store_outage.store_state == "connected":
-        return topic.partitions
     return [
         replace(info, leader=_NO_LEADER) if _is_lost(broker, topic.name, info) else info for info in topic.partitions
     ]
@@ -29,5 +27,5 @@ def present_partitions(broker: Broker, topic: TopicInfo) -> Sequence[PartitionIn
 
 def _is_lost(broker: Broker, topic: str, info: PartitionInfo) -> bool:
     if info.leader == broker.node_id:
-        return broker.store_outage.is_isolated_leader(topic, info)
-    return not broker.failure_watch.probes([info.leader])
+        return broker.is_offline(topic, info.partition) or broker.store_outage.is_isolated_leader(topic, info)
+    return broker.store_outage.store_state != "connected" and not broker.failure_watch.probes([info.leader])

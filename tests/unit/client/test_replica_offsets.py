@@ -104,6 +104,21 @@ def test_replica_without_a_log_on_a_broker_that_answers_is_offline(cluster):
     assert (audit.away, orders.away) == ({3: "no answer"}, {2: "offline", 3: "no answer"})
 
 
+def test_partition_whose_leader_has_no_log_has_no_leader_whichever_broker_is_asked(cluster):
+    """The leader's own Metadata answer has none; those of other brokers name it, as the metadata do."""
+
+    def offsets(request):
+        answer = cluster.offsets(1, request)
+        for each in answer["topics"]:
+            each["partitions"][0] |= {"error_code": 56, "offset": -1}
+        return answer
+
+    cluster.brokers[1].answers[2] = offsets
+    found = read_cluster(cluster.servers, timeout_s=5, topic="orders").partitions[0]
+    assert (found.leader, found.state, found.high_watermark) == (-1, "offline", None)
+    assert (found.log_end_offsets, found.away) == ({1: None, 2: 90, 3: None}, {1: "offline", 3: "no answer"})
+
+
 def test_high_watermarks_are_requested_only_from_the_leader(cluster):
     read_cluster(cluster.servers, timeout_s=5)
     requests = {

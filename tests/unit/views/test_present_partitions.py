@@ -2,6 +2,8 @@
 
 from tests.cluster_rig import ClusterRig
 from tests.unit.server.http.metrics.test_families import value
+from yak.errors import LogDirectoryFailure
+from yak.ids import TopicPartition
 from yak.server.http.metrics import partitions
 from yak.server.http.metrics.text import Samples
 from yak.view.partition_state import Conditions
@@ -45,3 +47,17 @@ def test_leader_without_the_store_and_its_followers_is_none():
         rig.nodes[node_id - 1].kill()
     rig.run_for(20_000)
     assert [row["leader"] for row in rows(leader.broker, PartitionFilter())] == [None]
+
+
+def test_partition_whose_only_log_is_offline_is_offline_also_over_http_of_its_broker():
+    """The image keeps its leader: no other replica could lead."""
+    rig = ClusterRig()
+    rig.create_topic("orders", replication_factor=1)
+    node = rig.nodes[rig.leader("orders") - 1]
+    log = node.broker.partitions[TopicPartition("orders", 0)].log
+    assert log is not None
+    node.broker.log_failures.directory_failed(LogDirectoryFailure(log.directory, OSError(5, "EIO")))
+    rig.run_for(1_500)
+    assert node.broker.image.topics["orders"].partitions[0].leader == node.node_id
+    assert [(row["leader"], row["state"]) for row in rows(node.broker, PartitionFilter())] == [(None, "offline")]
+    assert HealthView(node.broker).present().counts.states.offline == 1

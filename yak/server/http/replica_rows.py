@@ -19,7 +19,8 @@ from yak.views.replicas import PartitionFilter, Row, rows
 
 _ROWS_AT_ONCE: Final = 200
 """Takes about a millisecond."""
-_OFFSETS: Final = ("high_watermark", "log_end_offsets")
+_BY_LEADER: Final = ("leader", "state", "high_watermark", "log_end_offsets")
+"""The leader alone knows whether its log is offline: then there is no leader."""
 Key = tuple[str, int, int]
 
 
@@ -45,7 +46,7 @@ async def all_rows(context: Context, wanted: PartitionFilter) -> list[Row]:
     for count, each in enumerate(found):
         by_leader = reported.get((each["topic"], each["partition"], each["leader_epoch"]))
         if by_leader is not None and by_leader["topic_id"] == each["topic_id"]:
-            for name in _OFFSETS:
+            for name in _BY_LEADER:
                 each[name] = by_leader[name]
         if count % _ROWS_AT_ONCE == 0:
             await trio.lowlevel.checkpoint()
