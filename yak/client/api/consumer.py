@@ -400,11 +400,11 @@ class Consumer:
         if not offsets:
             return {}
         with explaining("the offsets were not committed"):
-            answers = commits_within(
-                self._timeout_s,
-                lambda: self._handle.commit(offsets),
-                "the commit is not acknowledged; it may be carried out all the same",
-            )
+            if self._handle.rebalancing.is_in_callback:  # librdkafka's thread is this one, until it returns
+                answers = self._handle.commit(offsets)
+            else:
+                what = "the commit is not acknowledged; it may be carried out all the same"
+                answers = commits_within(self._timeout_s, lambda: self._handle.commit(offsets), what)
         self._handle.inbox.committed({each: answer.offset for each, answer in answers.items() if answer.error is None})
         refused = {each: answer.error for each, answer in answers.items() if answer.error is not None}
         for error in refused.values():
