@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kio.schema.errors import ErrorCode
-
 from yak.client.errors import reason_of
 from yak.client.metadata import Broker
 from yak.client.raw_connection import TOPIC_RESOURCE, RawConnection, describe_configs, runs
@@ -156,6 +154,8 @@ def parse_epochs(text: str) -> dict[int, PartitionEpoch]:
 
 
 _Offsets = dict[TopicPartition, Offset]
+_STORAGE_ERROR: Final = 56
+"""Kafka's KAFKA_STORAGE_ERROR."""
 _NO_LOG: Final = -2
 """In place of the offset of a replica whose log is offline."""
 
@@ -202,7 +202,7 @@ def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], r
         fields = {"replica_id": replica_id, "isolation_level": 0, "topics": topics}
         for topic in connection.call(_LIST_OFFSETS, fields).topics:
             for each in topic.partitions:
-                has_no_log = int(each.error_code) == ErrorCode.kafka_storage_error
+                has_no_log = int(each.error_code) == _STORAGE_ERROR
                 if has_no_log or (not int(each.error_code) and each.offset >= 0):
                     offset = _NO_LOG if has_no_log else int(each.offset)
                     found[TopicPartition(str(topic.name), int(each.partition_index))] = offset
