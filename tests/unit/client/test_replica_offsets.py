@@ -104,7 +104,7 @@ def test_replica_without_a_log_on_a_broker_that_answers_is_offline(cluster):
     assert (audit.away, orders.away) == ({3: "no answer"}, {2: "offline", 3: "no answer"})
 
 
-def test_partition_whose_leader_has_no_log_has_no_leader_whichever_broker_is_asked(cluster):
+def test_partition_whose_leader_has_no_log_has_no_leader(cluster):
     """The leader's own Metadata answer has none; those of other brokers name it, as the metadata do."""
 
     def offsets(request):
