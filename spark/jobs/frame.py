@@ -152,18 +152,29 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{name:<8}  {summary}")  # noqa: T201 - this is its output
         return 0
     folder = os.environ.get(spark_runs.VARIABLE)
+    program = f"yak spark run {arguments[0]}"
     try:
         job = jobs.load(arguments[0])
-        command(job, arguments[1:])(list(arguments[1:]), prog_name=f"yak spark run {job.name}", standalone_mode=True)
-    except YakError as error:
+        code = command(job, arguments[1:])(list(arguments[1:]), prog_name=program, standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    except Exception as error:
         from yak.spark.driver.errors import report
 
-        return report(spark_runs.load(Path(folder)) if folder else None, error)
-    except SystemExit as ended:
-        if folder and ended.code and (run := spark_runs.load(Path(folder))) is not None and run.is_active:
-            spark_runs.end(run, "failed")  # typer has printed what is wrong
-        return ended.code if isinstance(ended.code, int) else 1
-    return 0
+        failure = error if isinstance(error, YakError) else _usage_error(error, f"{program} --help")
+        if failure is None:
+            raise
+        return report(spark_runs.load(Path(folder)) if folder else None, failure)
+
+
+def _usage_error(error: Exception, help_: str) -> UsageError | None:
+    """The error for options that Typer cannot parse; None for any other exception."""
+    describe = getattr(error, "format_message", None)
+    if not callable(describe):
+        return None
+    text = " ".join(describe().split()).rstrip(".")
+    return UsageError("usage", text[:1].lower() + text[1:], try_=(help_,))
 
 
 def unsupported(what: str, why: str, *try_: str) -> UsageError:

@@ -151,7 +151,16 @@ def test_run_of_a_job_with_invalid_options_has_failed(monkeypatch: pytest.Monkey
     assert main(["counts", "-t", "orders", option]) == 2
     assert spark_runs.find_run("counts-1").state == "failed"
     error = spark_runs.error_of(run)
-    assert (error.code if error else None) == ("spark-options" if option == "--window=0s" else None)
+    assert error is not None
+    assert error.code == ("spark-options" if option == "--window=0s" else "usage")
+
+
+def test_job_without_a_required_option_is_refused_as_any_other_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["counts"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error[usage]: missing option '--topic' / '-t'",
+        "  try:  yak spark run counts --help",
+    ]
 
 
 def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
