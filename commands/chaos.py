@@ -419,7 +419,8 @@ def check(
         with open(file, encoding="utf-8") as lines:
             history = from_lines(lines)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError("history-unreadable", f"{file} cannot be read", why=str(error)) from None
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError("history-unreadable", f"{file} cannot be read", why=why) from None
     found = check_history(history)
     show_history_report(g, found, history)
     return None if found.holds and found.why_void is None else 4

@@ -102,7 +102,7 @@ def show_moves(g: "Globals", plan: "Plan", moved: "LeaderMove") -> None:
         out.note("nothing to move: every partition is led by the broker it should be led by")
         return
     out.note(f"{counted(count, 'leader')} moved in {_ms(moved.took_ms)}")
-    for line in timeline_lines(moved.timeline, "asked") if moved.timeline.steps() else ():
+    for line in timeline_lines(moved.timeline, "requested") if moved.timeline.steps() else ():
         out.note(f"  {line}")
     if moved.probed is not None:
         out.note(

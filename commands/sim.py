@@ -212,7 +212,10 @@ def run(
     if metadata not in METADATA or (metadata != "redis" and brokers == 1 and not swarm):
         why = f"it is one of {', '.join(METADATA)}, and a quorum needs --brokers 2 or more here"
         raise UsageError(
-            "bad-option", f"--metadata {metadata}", why=why, try_=("yak sim run --brokers 3 --metadata raft",)
+            "bad-option",
+            f"--metadata {metadata} cannot be used",
+            why=why,
+            try_=("yak sim run --brokers 3 --metadata raft",),
         )
     brokers = drawn_size(seed) if swarm else brokers
     spec = Spec(

@@ -16,7 +16,7 @@ from yak.client.numbers import parse_long
 from yak.client.quorum import read_controller
 from yak.client.raw_connection import runs
 from yak.errors import Unreachable, YakError
-from yak.ids import NodeId, Offset, TopicPartition
+from yak.ids import INTERNAL_TOPICS, NodeId, Offset, TopicPartition
 from yak.limits import TOPIC_NAME_LENGTH_MAX
 
 LEADER_MOVES = ("not-leader", "no-leader", "timed-out")
@@ -101,12 +101,12 @@ def _shows(topic: str) -> str:
     return f"yak topics describe {topic}"
 
 
-def _creation_with_a_valid_name(name: str) -> str:
-    """The command for the name without what is invalid; `orders:3` is meant as a topic with 3 partitions."""
+def creation_with_a_valid_name(name: str, otherwise: str) -> str:
+    """The command for an invalid name without what is invalid; `orders:3` is meant as a topic with 3 partitions."""
     stem, _, partitions = name.partition(":")
     valid = re.sub(r"[^a-zA-Z0-9._-]+", "-", stem)[:TOPIC_NAME_LENGTH_MAX]
     if valid in ("", ".", "..", name):
-        return "yak topics list"
+        return otherwise
     return f"yak topics create {valid}" + (f" -p {partitions}" if parse_long(partitions) else "")
 
 
@@ -222,7 +222,7 @@ class Admin:
             if error.code == "topic-exists":
                 error.try_ = (f"yak topics describe {name}", "add --if-not-exists")
             elif error.code == "bad-topic-name":
-                error.try_ = (_creation_with_a_valid_name(name),)
+                error.try_ = (creation_with_a_valid_name(name, "yak topics list"),)
             raise
 
     def delete_topic(self, name: str) -> None:
@@ -241,7 +241,12 @@ class Admin:
             operation_timeout=self.timeout_s,
         )
         for name, future in futures.items():
-            self._change(future, Change(f'topic "{name}" was', "deleted", _shows(name)))
+            try:
+                self._change(future, Change(f'topic "{name}" was', "deleted", _shows(name)))
+            except YakError as error:
+                if error.code == "not-authorized" and name in INTERNAL_TOPICS:
+                    error.try_ = ("log in as one of super.users: only they may delete internal topics",)
+                raise
 
     def add_partitions(self, name: str, total: int, *, validate_only: bool = False) -> None:
         """Increase a topic's partitions to `total`."""

@@ -12,7 +12,7 @@ from functools import partial
 from shlex import quote
 from typing import Any, Final, Protocol
 
-from yak.client.admin import Admin
+from yak.client.admin import Admin, creation_with_a_valid_name
 from yak.client.connection import base_config
 from yak.client.errors import from_exception, from_kafka, kafka_exceptions, name_of, reason, was_written
 from yak.client.metadata import Topic, unknown_partition, unknown_topic
@@ -307,7 +307,8 @@ def require_target(admin: Admin, topic: str, partition: int | None = None) -> To
     metadata = admin.metadata()
     if topic not in metadata.topics:
         error = unknown_topic(topic, metadata.topics)
-        error.try_ = (*error.try_, f"yak topics create {quote(topic)}")
+        create = creation_with_a_valid_name(topic, f"yak topics create {quote(topic)}")
+        error.try_ = (*error.try_, create)
         raise error
     found = metadata.topics[topic]
     if partition is not None and partition >= len(found.partitions):

@@ -189,8 +189,8 @@ def _check_has_quorum(connection: RawConnection, address: str) -> None:
         return
     raise YakError(
         "no-quorum",
-        f"the cluster at {address} has no metadata quorum whose voters can be named",
-        why="its metadata are in Redis: then a controller decides, which yak cluster shows",
+        f"the cluster at {address} has no metadata quorum whose voters can be changed",
+        why="its metadata are in Redis, or it is a Kafka before 3.9",
         try_=("yak cluster", "yak up --metadata raft          start a cluster with a quorum"),
     )
 

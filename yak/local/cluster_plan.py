@@ -1,7 +1,7 @@
 """Plan a local cluster: how many brokers, which roles they have, where they listen. Starts nothing.
 
 Nodes are numbered from 1. The first ones have the role of a leader. Node K uses the first node's port plus K - 1 if
-that is free. A cluster grows and never shrinks: a removed broker might hold the only copy of a partition.
+that is free. A cluster grows and never shrinks: a removed broker may have the only replica of a partition.
 
 With several cores a machine has so many brokers, and all brokers share one bootstrap port, the first one; the brokers'
 own ports follow. `brokers` and `leaders` of the settings then count machines.
@@ -240,7 +240,7 @@ def _set_size(known: ClusterState, settings: UpSettings) -> None:
         raise UsageError(
             "cluster-shrink",
             f"the cluster in {known.data_dir} has {has} brokers and cannot have {wanted}",
-            why="the one that is left out might hold the only copy of something",
+            why="a removed broker may have the only replica of a partition",
             try_=(
                 f"yak up --brokers {has} --data-dir {quote(known.data_dir)}",
                 f"yak down --purge --data-dir {quote(known.data_dir)}          delete all of it, then start again",

@@ -20,7 +20,7 @@ def parse_seed_topic(text: str) -> SeedTopic:
     if not name or (colon and not parse_long(count)):
         raise UsageError(
             "bad-seed-topic",
-            f'"{text}" is not a topic to make',
+            f"--seed-topic {text} cannot be read",
             why="it is a name, or a name and a number of partitions: NAME:PARTITIONS",
             try_=("yak up --seed-topic orders:3",),
         )

@@ -79,10 +79,10 @@ def create_certificates(
         raise UsageError(
             "certs-exist",
             f"{directory} has {', '.join(taken)} already",
-            why="a key that is overwritten is lost, and what was made with it no longer fits",
+            why="a private key that is overwritten is lost, and certificates of another authority no longer fit",
             try_=(
                 f"yak certs create {directory} --client NAME   adds a client",
-                "--force   replaces them, by the same CA",
+                "--force   replaces them, signed by the same CA",
             ),
         )
     files: dict[str, bytes] = {}
@@ -156,7 +156,7 @@ def _check_same_hosts(directory: str, hosts: list[str]) -> None:
             why=f"other hosts need another certificate: {', '.join(hosts)}",
             try_=(
                 f"yak certs create {directory} --client NAME   adds a client, without --hosts",
-                "--force   replaces them, by the same CA",
+                "--force   replaces them, signed by the same CA",
             ),
         )
 

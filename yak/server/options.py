@@ -220,12 +220,15 @@ class ServeOptions:
         renew, lease = f"renew {renew_ms / 1000:g} s", f"lease {self.lease_ms / 1000:g} s"
         why = "the renew interval must be above 0"
         if renew_ms >= self.lease_ms:
-            why = f"{renew} >= {lease} would flap"
+            why = f"{renew} is not below {lease}: the lease would end before each renewal"
         elif renew_ms > 0:
             why = f"{renew} is more than half of {lease}: one renewal that is late would end it"
         renew_at_most = max(self.lease_ms, RENEW_MS_DEFAULT) / _RENEWALS_PER_LEASE / 1000
         raise UsageError(
-            "lease-config", "refusing to start", why=why, try_=(f"yak serve --renew-interval {renew_at_most:.2g}s",)
+            "lease-config",
+            "the lease settings cannot be used",
+            why=why,
+            try_=(f"yak serve --renew-interval {renew_at_most:.2g}s",),
         )
 
     def _check_followers(self) -> tuple[str, ...]:

@@ -372,7 +372,7 @@ class LogDirectory:
             raise StartRefused(
                 "data-dir-locked",
                 f"{self.path} is in use by another process",
-                why=f"that process holds the lock {self.file(LOCK)}",
+                why=f"its lock is {self.file(LOCK)}",
                 try_=("yak down", "stop the other broker, or name another directory with --data-dir"),
             ) from error
 

@@ -6,6 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from yak.client.admin import Admin
+from yak.client.metadata import ClusterMetadata
+from yak.client.produce import require_target
 from yak.errors import YakError
 from yak.ids import TopicPartition
 
@@ -113,3 +115,22 @@ def test_configs_of_many_topics_are_requested_a_thousand_topics_at_a_time():
     names = [f"t{number}" for number in range(12_500)]
     assert admin.min_isrs(names) == dict.fromkeys(names, 1)
     assert admin.client.described == [1_000] * 12 + [500]
+
+
+def test_deletion_of_an_internal_topic_names_who_may_delete_it() -> None:
+    with pytest.raises(YakError) as refused:
+        an_admin(KafkaError.TOPIC_AUTHORIZATION_FAILED).delete_topic("__consumer_offsets")
+    assert refused.value.try_ == ("log in as one of super.users: only they may delete internal topics",)
+
+
+@pytest.mark.parametrize(
+    ("topic", "creation"),
+    [("bad topic", "yak topics create bad-topic"), ("orders:3", "yak topics create orders -p 3"),
+     ("late", "yak topics create late")],
+)  # fmt: skip
+def test_produce_to_an_unknown_topic_advises_a_creation_that_the_broker_takes(topic: str, creation: str) -> None:
+    admin = an_admin(0)
+    admin.metadata = lambda: ClusterMetadata("c", 1, {}, {})
+    with pytest.raises(YakError) as unknown:
+        require_target(admin, topic)
+    assert unknown.value.try_ == ("yak topics list", creation)

@@ -331,7 +331,7 @@ def read_baseline(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise bad_baseline(path, str(error)) from None
+        raise bad_baseline(path, getattr(error, "strerror", None) or str(error)) from None
     if not isinstance(found, dict) or "benchmark" not in found:
         raise bad_baseline(path, "it is not the JSON of a benchmark")
     return found
@@ -339,7 +339,9 @@ def read_baseline(path: Path) -> dict[str, Any]:
 
 def bad_baseline(path: Path, why: str) -> UsageError:
     """The error for an unreadable baseline."""
-    return UsageError("bad-baseline", f"{path} is no baseline", why=why, try_=(f"yak bench produce -o json > {path}",))
+    return UsageError(
+        "bad-baseline", f"{path} cannot be read as a baseline", why=why, try_=(f"yak bench produce -o json > {path}",)
+    )
 
 
 def check_against_baseline(checks: list[Check], baseline: Mapping[str, Any] | None) -> None:

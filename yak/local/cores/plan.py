@@ -98,7 +98,7 @@ def parse_cores(text: str) -> int:
         return min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1, CORES_MAX)
     if re.fullmatch("[0-9]{1,9}", text) and 1 <= int(text) <= CORES_MAX:
         return int(text)
-    raise bad_cores(f"--cores {text} cannot be", f"it is a number from 1 to {CORES_MAX}, or {AUTO}")
+    raise bad_cores(f"--cores {text} cannot be used", f"it is a number from 1 to {CORES_MAX}, or {AUTO}")
 
 
 def plan_machine(options: ServeOptions, cores: int, hold: HoldPort, *, secret_file: str | None = None) -> MachinePlan:
@@ -155,7 +155,7 @@ def check_data(data_dirs: Iterable[str], cores: int) -> None:
             raise StartRefused(
                 "cores-data",
                 f"{path} has the data of {has} brokers, and {cores} would start",
-                why="the brokers that are left out may have the only copy of a partition",
+                why="the brokers that are left out may have the only replica of a partition",
                 try_=(
                     f"yak serve --cores {has}",
                     f"yak node remove NODE -b HOST:PORT && rm -r {path}/core-{has - 1}          of the last broker",
