@@ -87,7 +87,7 @@ class ControlledShutdown:
         self._broker.stop_following()
         self._leave_clients()
         # An older checkpoint that ends after the last one would put older recovery points beside the clean mark.
-        self._context.jobs.when_idle(("flush", "checkpoint", "image", "cut", "move"), self._close)
+        self._context.jobs.when_idle(("flush", "checkpoint", "image", "truncate", "move"), self._close)
 
     def _leave_clients(self) -> None:
         """Serve no more requests of clients, as SocketServer.stopProcessingRequests; they get the answers under way.

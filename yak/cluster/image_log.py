@@ -86,7 +86,7 @@ class ImageLog:
         self._directory_unsynced = False
         self.hash_chain = HashChainTail()
         """The hash chain tail of the newest records."""
-        self.cut_bytes = 0
+        self.truncated_bytes = 0
         """Bytes of an incomplete tail that `open` truncated."""
 
     @classmethod
@@ -169,7 +169,7 @@ class ImageLog:
             raise BadRecord(f"{path}: {error}") from error
         self.hash_chain.extend(newer)
         if good_bytes < len(data):
-            self.cut_bytes += len(data) - good_bytes
+            self.truncated_bytes += len(data) - good_bytes
             file.truncate(good_bytes)
         if self._file is not None:
             self._old_files.append(self._file.path)

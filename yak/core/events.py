@@ -225,7 +225,7 @@ JobKind: TypeAlias = Literal[
     "recompress",
     "compact",
     "image",
-    "cut",
+    "truncate",
     "move",
     "quorum",
     "login",

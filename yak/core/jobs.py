@@ -24,14 +24,14 @@ SIDE_BY_SIDE: Final[dict[JobKind, int]] = {
     "recompress": 2,
     "compact": 1,
     "image": 2,
-    "cut": 8,
+    "truncate": 8,
     "move": 1,
     "quorum": 2,
     "login": 2,
     "key set": 1,
 }
 """How many jobs of a kind run at a time: a stuck kind (a sync of a dying disk) leaves the other kinds their threads."""
-_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "cut", "move", "quorum")
+_CHANGE_STATE: Final[tuple[JobKind, ...]] = ("flush", "checkpoint", "image", "truncate", "move", "quorum")
 _ON_PURPOSE: Final = (OSError, LogDirectoryFailure, PeerError, ProtocolViolation)
 
 

@@ -269,7 +269,7 @@ class Truncations:
         plan = log_directory.lowering_plan(
             [(each.log.topic_partition, each.log.recovery_point) for each in truncations]
         )
-        self._context.jobs.run("cut", plan, lowered)
+        self._context.jobs.run("truncate", plan, lowered)
 
     def _sync(self, truncations: list[Truncation]) -> None:
         plans = [truncation.log.truncation_sync_plan() for truncation in truncations]
@@ -289,7 +289,7 @@ class Truncations:
                     self._log_failures.directory_failed(failure)
                 self._end(truncation)
 
-        self._context.jobs.run("cut", CombinedPlan(tuple(plans)), synced)
+        self._context.jobs.run("truncate", CombinedPlan(tuple(plans)), synced)
 
     def _end(self, truncation: Truncation) -> None:
         partition, log = truncation.partition, truncation.partition.log

@@ -107,8 +107,8 @@ def open_data(
     except (StartRefused, OSError) as error:
         log_store.leave()
         raise error if isinstance(error, StartRefused) else _cannot_open(error, options) from error
-    if image_log.cut_bytes:
-        log.write("warning", "metadata-tail-truncated", {"bytes": image_log.cut_bytes})
+    if image_log.truncated_bytes:
+        log.write("warning", "metadata-tail-truncated", {"bytes": image_log.truncated_bytes})
     for event in log_store.report.events:
         log.write(event.level, event.event, event.fields)
     return LoadedState(log_store, image_log, image, secret_file, quorum)

@@ -26,7 +26,7 @@ DEADLINE_MS: Final[dict[JobKind, int]] = {
     "recompress": 30_000,
     "compact": 60_000,
     "image": 10_000,
-    "cut": 10_000,
+    "truncate": 10_000,
     "move": 60_000,
     "quorum": 10_000,
     "login": 10_000,

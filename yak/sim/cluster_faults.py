@@ -700,7 +700,7 @@ class ClusterFaults(Watcher):
 
     def _slow_disk(self) -> bool:
         node = self._rng.choice(self._cluster.nodes)
-        kind = self._rng.choice(("flush", "read", "checkpoint", "image", "cut", "recompress", "delete"))
+        kind = self._rng.choice(("flush", "read", "checkpoint", "image", "truncate", "recompress", "delete"))
         node.jobs.delays_us = {kind: self._rng.between(100_000, 2_000_000)}
 
         self._for_a_while(lambda: setattr(node.jobs, "delays_us", {}))

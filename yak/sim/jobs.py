@@ -84,7 +84,7 @@ class Jobs:
         if kind in self.delays_us:
             return self.delays_us[kind]
         slow = self._rng.chance(5)
-        if kind in ("flush", "cut"):
+        if kind in ("flush", "truncate"):
             return self._rng.between(100, 200_000 if slow else 4_000)
         return self._rng.between(50, 50_000 if slow else 1_000)
 

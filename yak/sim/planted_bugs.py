@@ -35,7 +35,7 @@ EVENTS: Final = (
     events.PeerLost,
 )
 """Events that serve no request: a bug in one of them stops the broker."""
-STATE_JOBS: Final = ("flush", "checkpoint", "image", "cut")
+STATE_JOBS: Final = ("flush", "checkpoint", "image", "truncate")
 CALLS_BEFORE: Final = (1, 5, 40)
 """The bug is raised after at most so many calls of its place."""
 

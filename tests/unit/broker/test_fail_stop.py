@@ -166,7 +166,7 @@ def test_armed_timer_that_raises_stops_the_broker(rig: Rig) -> None:
     stops(rig, seen, "TimerDue")
 
 
-@pytest.mark.parametrize("kind", ["flush", "checkpoint", "image", "cut", "move"])
+@pytest.mark.parametrize("kind", ["flush", "checkpoint", "image", "truncate", "move"])
 def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) -> None:
     seen = Watched(rig)
     done: list[object] = []
@@ -178,7 +178,7 @@ def test_state_job_that_raises_stops_the_broker(rig: Rig, kind: events.JobKind) 
 
 def test_job_whose_completion_raises_stops_the_broker(rig: Rig) -> None:
     seen = Watched(rig)
-    rig.node.broker.jobs.run("cut", Calls(lambda: None), fail)
+    rig.node.broker.jobs.run("truncate", Calls(lambda: None), fail)
     rig.node.post(events.TurnEnd())
     stops(rig, seen, "JobDone")
 

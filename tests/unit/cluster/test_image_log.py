@@ -36,7 +36,7 @@ def test_image_log_has_its_appended_records_after_a_restart(disk, tmp_path):
     log.append(records(4, 2)).run(disk)
     again, image = ImageLog.open(disk, directory)
     assert image == Image().apply_all(records(1, 5))[0]
-    assert again.cut_bytes == 0
+    assert again.truncated_bytes == 0
     again.append(records(6, 1)).run(disk)
     assert ImageLog.open(disk, directory)[1].offset == 6
 
@@ -51,7 +51,7 @@ def test_torn_tail_is_truncated_wherever_it_is_torn(disk, tmp_path):
     for size in range(0, len(whole), 7):
         path.write_bytes(whole[:size])
         log, image = ImageLog.open(disk, str(directory))
-        assert log.cut_bytes == size - path.stat().st_size
+        assert log.truncated_bytes == size - path.stat().st_size
         lengths.append(image.offset)
     assert lengths == sorted(lengths)
     assert set(lengths) == {0, 1, 2}
@@ -64,7 +64,7 @@ def test_zeros_left_by_a_power_loss_are_a_torn_tail(disk, tmp_path):
     [path] = directory.iterdir()
     path.write_bytes(path.read_bytes() + bytes(100))
     log, image = ImageLog.open(disk, str(directory))
-    assert (image.offset, log.cut_bytes) == (3, 100)
+    assert (image.offset, log.truncated_bytes) == (3, 100)
 
 
 @pytest.mark.parametrize("seed", range(8))

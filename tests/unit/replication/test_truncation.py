@@ -107,7 +107,7 @@ def test_truncation_waits_for_no_sync_in_a_turn_and_no_append_precedes_its_sync(
 def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_way(rig):
     deposed, leader = diverge(rig)
     node = rig.nodes[deposed - 1]
-    node.jobs.delays_us = {"cut": LONG_US}
+    node.jobs.delays_us = {"truncate": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.run_until(lambda: rig.replica(leader, "orders").is_leader)
     rig.begin_produce("orders", [b"b"], acks=1)
@@ -129,7 +129,7 @@ def test_partition_under_truncation_is_not_fetched_and_ignores_an_answer_under_w
 def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appends():
     rig = make_rig()
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].jobs.delays_us = {"cut": 4 * LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"truncate": 4 * LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
     rig.elect("orders", deposed)
@@ -147,7 +147,7 @@ def test_replica_elected_before_the_sync_of_its_truncation_syncs_before_it_appen
 def test_replica_elected_before_its_truncation_keeps_and_commits_its_records():
     rig = make_rig(flush_messages="1")
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"truncate": LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     assert (replica.log_end_offset, replica.log.recovery_point) == (3, 1)
@@ -161,7 +161,7 @@ def test_replica_elected_before_its_truncation_keeps_and_commits_its_records():
 def test_leader_elected_during_a_truncation_decides_the_divergence_again(rig):
     deposed, _ = diverge(rig)
     other = next(node for node in (1, 2, 3) if node not in (deposed, rig.leader("orders")))
-    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"truncate": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     rig.elect("orders", other)
     rig.run_until(lambda: rig.replica(other, "orders").is_leader)
@@ -186,7 +186,7 @@ def test_truncation_that_fails_takes_the_directory_offline(operation):
 
 def test_topic_deleted_during_a_truncation_leaves_no_files(rig):
     deposed, _ = diverge(rig)
-    rig.nodes[deposed - 1].jobs.delays_us = {"cut": LONG_US}
+    rig.nodes[deposed - 1].jobs.delays_us = {"truncate": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     delete_topic(rig, "orders", node_id=deposed)
     rig.run_for(LONG_US // 500)
@@ -200,7 +200,7 @@ def test_failed_sync_of_a_truncation_takes_the_directory_offline_though_the_topi
     rig = make_rig()
     deposed, _ = diverge(rig)
     node = rig.nodes[deposed - 1]
-    node.jobs.delays_us = {"cut": LONG_US, "delete": 100 * LONG_US}
+    node.jobs.delays_us = {"truncate": LONG_US, "delete": 100 * LONG_US}
     replica = rig.replica(deposed, "orders")
     rig.run_until(lambda: replica.log is not None and replica.log.unsynced_truncation is not None)
     delete_topic(rig, "orders", node_id=deposed)
@@ -212,7 +212,7 @@ def test_failed_sync_of_a_truncation_takes_the_directory_offline_though_the_topi
 def test_stop_waits_for_the_sync_of_a_truncation_and_is_clean(rig):
     deposed, _ = diverge(rig)
     node = rig.nodes[deposed - 1]
-    node.jobs.delays_us = {"cut": LONG_US}
+    node.jobs.delays_us = {"truncate": LONG_US}
     rig.run_until(lambda: is_being_truncated(rig, deposed))
     began_ms = rig.world.now_ms
     node.stop()
@@ -250,7 +250,7 @@ def test_many_truncations_of_one_turn_share_their_jobs():
     node.resume()
     rig.run_until(lambda: all(rig.is_in_sync("many", index) for index in led))
     assert rig.events(node_id).count("log-truncated") == len(led)
-    assert 1 <= started.count("cut") < len(led) / 2
+    assert 1 <= started.count("truncate") < len(led) / 2
     assert [path for _, path in watch.waits() if "many" in path] == []
 
 
@@ -280,7 +280,7 @@ def test_kill_after_a_truncation_below_the_high_watermark_exposes_no_record_earl
     rig, first = replace_committed()
     node = rig.nodes[first - 1]
     if checkpoints:
-        node.jobs.delays_us = {"cut": 4 * LONG_US}
+        node.jobs.delays_us = {"truncate": 4 * LONG_US}
         rig.run_until(lambda: is_being_truncated(rig, first))
         rig.run_for(1_200)
     rig.run_until(lambda: "truncated-below-high-watermark" in rig.events(first))
