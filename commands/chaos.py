@@ -539,10 +539,10 @@ def self_test(
     accepted = clean_histories(seed, clean)
     rows = [
         {"invariant": MEANINGS[each.kind][0], "anomaly": str(each.kind), "found": each.is_found, "done": each.name,
-         "told": each.reported}
+         "reported": each.reported}
         for each in found
     ]  # fmt: skip
-    g.out.table(rows, ("invariant", "anomaly", "found", "done"), ("told",))
+    g.out.table(rows, ("invariant", "anomaly", "found", "done"), ("reported",))
     good = sum(each.is_found for each in found)
     g.out.note(f"{good} of {len(found)} found; {accepted} of {clean} clean histories accepted")
     return None if good == len(found) and accepted == clean else 4

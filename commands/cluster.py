@@ -35,7 +35,7 @@ def restore(
     accept_loss: bool = flag(
         "--accept-loss", "Restore although brokers may have acted on newer metadata.", WHAT, default=False
     ),
-    abort: bool = flag("--abort", "Forget the offers; the store goes on with its own content.", WHAT, default=False),
+    abort: bool = flag("--abort", "Forget the offers; the store continues with its own content.", WHAT, default=False),
     dry_run: bool = flag("--dry-run", "Show the plan, change nothing.", WHAT, default=False),
     redis_url: str | None = flag("--redis-url", "The metadata store.", CONNECTION, metavar="URL"),
     data_dir: str | None = flag("--data-dir", "Use the store of this yak up directory.", CONNECTION, metavar="DIR"),
@@ -60,7 +60,7 @@ def restore(
             return
         if abort:
             g.must_not_be_readonly("giving up a restore")
-            g.confirm(f"Let cluster {found.cluster_id} go on with the store as it is?")
+            g.confirm(f"Let cluster {found.cluster_id} continue with the store as it is?")
             store.abort(found)
             g.out.note("The offers are forgotten. Brokers that still miss their history offer again.")
             return
@@ -237,7 +237,7 @@ def check_ready(found: "list[BrokerStores]", absent: list[int], to: str) -> None
     if absent:
         raise _not_both(
             f"{numbered('broker', absent)} {'does' if len(absent) == 1 else 'do'} not run",
-            "a broker that is away during the move would look for the metadata in the old store",
+            "a broker that is down during the move would start with the old store",
             ("start it with --metadata both", "yak brokers unregister NODE          one that is lost for good"),
         )
     others = [each for each in found if each.stores != BOTH and not (each.stores == to and each.uses(to))]

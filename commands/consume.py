@@ -563,10 +563,10 @@ def obstacle_of(group: str, admin: "Admin") -> str:
         found = Replication.of(partition, admin.min_isrs([OFFSETS_TOPIC])[OFFSETS_TOPIC])
         if found.is_under_min_isr:
             return (
-                f"it cannot store who reads what: {OFFSETS_TOPIC}-{partition.number} has "
+                f"it cannot store its assignment: {OFFSETS_TOPIC}-{partition.number} has "
                 f"{counted(found.isr, 'in-sync replica')} and needs {found.needed}; see yak isr {OFFSETS_TOPIC}"
             )
-    return "it is gathering its members; one that was killed is given up after its session"
+    return "it is rebalancing; a killed member is removed when its session expires"
 
 
 def print_start(g: "Globals", request: Request, started: "Sequence[Started]") -> None:
@@ -599,7 +599,7 @@ def print_start(g: "Globals", request: Request, started: "Sequence[Started]") ->
 
 def _start_text(request: Request) -> str:
     given = request.start_options
-    return f"by {given[0]}, nothing being committed" if given else "from the end, nothing being committed"
+    return f"by {given[0]} (no committed offset)" if given else "from the end (no committed offset)"
 
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]

@@ -135,6 +135,6 @@ def remove(g: Globals, name: Name) -> None:
 
     if name not in g.settings.contexts:
         raise unknown_context(name, sorted(g.settings.contexts), g.settings.config_file)
-    g.confirm(f"Forget context {name}?")
+    g.confirm(f"Remove context {name}?")
     remove_context(g.settings.config_file, name)
-    g.out.note(f"forgot {name}")
+    g.out.note(f"context {name}: removed")

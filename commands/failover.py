@@ -28,13 +28,15 @@ def show_end(g: "Globals", result: "Failover", *, hard: bool, data_dir: str) -> 
     """Print the result of a killed or restarted broker."""
     out = g.out
     document = {"action": "kill" if hard else "restart", **result.as_json()}
-    if out.for_programs(document, _steps(result.timeline, "killed" if hard else "told to stop"), ("ms", "step")):
+    if out.for_programs(document, _steps(result.timeline, "killed" if hard else "stop requested"), ("ms", "step")):
         return
     and_controller = " and was the controller" if result.was_controller else ""
     how = "killed with kill -9" if hard else "stopped and started again"
     led = counted(len(result.led), "partition")
     out.line(f"broker {result.node_id} (pid {result.pid}) {how}; it led {led}{and_controller}")
-    for line in timeline_lines(result.timeline, "killed" if hard else "told to stop", out="fenced" if hard else "left"):
+    for line in timeline_lines(
+        result.timeline, "killed" if hard else "stop requested", out="fenced" if hard else "left"
+    ):
         out.line(f"  {line}")
     out.stdout.flush()
     for line in probe_lines(result):
@@ -57,8 +59,8 @@ def probe_lines(result: "Failover") -> list[str]:
 
 def _pause(result: "FailoverTimes") -> str:
     if result.is_without_write:
-        return "no write came through"
-    return f"writes stood still for {_ms(result.pause_ms or 0.0)} at most"
+        return "no write was acknowledged"
+    return f"writes paused for {_ms(result.pause_ms or 0.0)} at most"
 
 
 def _warn_without_write(g: Globals, result: "FailoverTimes") -> None:

@@ -171,7 +171,7 @@ def _leave_quorum(g: Globals, servers: str, node_id: int) -> None:
     voter = voter_to_remove(state, node_id)
     remove_voter(address, found.cluster_id, node_id, voter.directory_id, timeout_s=timeout_s)
     state = describe_quorum(address, timeout_s=timeout_s)
-    g.out.note(f"node {node_id} is no voter; {voters_sentence(state)}")
+    g.out.note(f"node {node_id} is no longer a voter; {voters_sentence(state)}")
 
 
 def _remove_elsewhere(g: Globals, removal: "Removal") -> None:

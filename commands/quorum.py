@@ -71,7 +71,7 @@ def add(g: Globals, node_id: NodeId) -> None:
 def remove(g: Globals, node_id: NodeId) -> None:
     """Make a voter an observer, also one whose machine or disk is lost.
 
-    A broker that runs goes on as an observer.
+    A running broker continues as an observer.
     """
     from yak.client.quorum import remove_voter
 
@@ -81,7 +81,7 @@ def remove(g: Globals, node_id: NodeId) -> None:
     left = ", ".join(str(each) for each in state.voter_ids if each != node_id)
     g.confirm(f"Remove voter {node_id}, and leave {left}?")
     remove_voter(admin.answered, metadata.cluster_id, node_id, voter.directory_id, timeout_s=admin.timeout_s)
-    _say_voters(g, admin, f"node {node_id} is no voter")
+    _say_voters(g, admin, f"node {node_id} is no longer a voter")
 
 
 @quorum.command(

@@ -45,7 +45,7 @@ _CLOSED_IN_HANDSHAKE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _OFFSET_OUT_OF_RANGE: Final = 1
 _UNKNOWN_TOPIC: Final = 3
 _RETRIED: Final = {
-    -1: "the broker met an error of its own",
+    -1: "the broker reported an unexpected error",
     _UNKNOWN_TOPIC: "the topic or partition is unknown",
     5: "there is no leader",
     6: "the leader moved",
@@ -56,7 +56,7 @@ _RETRIED: Final = {
     56: "the leader's disk failed",
     72: "the broker's listener is not known",
     74: "the leader moved",
-    75: "the leader has not yet heard of its election",
+    75: "the broker does not know yet that it leads",
     78: "the new leader does not yet know the high watermark",
 }
 _REFUSED: Final = {

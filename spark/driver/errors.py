@@ -150,7 +150,7 @@ def _no_source(found: re.Match[str], _text: str) -> YakError:
 
 def _no_path(found: re.Match[str], _text: str) -> YakError:
     return UsageError(
-        "spark-path", f"there is nothing at {found['path']}", why="Spark was told to read it", try_=("check the path",)
+        "spark-path", f"there is nothing at {found['path']}", why="the query reads it", try_=("check the path",)
     )
 
 

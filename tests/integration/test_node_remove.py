@@ -90,7 +90,7 @@ def test_a_voter_becomes_an_observer_before_it_is_removed(cluster: LocalCluster,
     leader = describe_quorum(bootstrap.split(",")[0], timeout_s=10).leader_id
     ran = yak.run("node", "remove", str(leader), "--yes")
     assert ran.code == 0, ran.err
-    assert f"node {leader} is no voter" in ran.err
+    assert f"node {leader} is no longer a voter" in ran.err
     left = cluster.status()
     state = describe_quorum(left.bootstrap.split(",")[0], timeout_s=10)
     assert sorted(state.voter_ids) == sorted({1, 2, 3} - {leader}) == sorted(left.voters)

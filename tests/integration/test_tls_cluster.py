@@ -81,7 +81,7 @@ def test_http_of_one_broker_produces_to_and_consumes_from_another_over_tls(
         for number in range(4):
             record = {"topic": "orders", "partition": number % 2, "payload": number}
             assert client.post("/produce", json=record).raise_for_status().json()["partition"] == number % 2
-        assert client.get("/api/partitions/orders/0").raise_for_status().json()["told_by"] == 2
+        assert client.get("/api/partitions/orders/0").raise_for_status().json()["reported_by"] == 2
         made = client.post("/consumers/billing", json={"format": "json", "auto.offset.reset": "earliest"}).json()
         assert made["base_uri"].startswith(str(client.base_url))
         sent = client.post(

@@ -196,7 +196,7 @@ def _facts(record: BufferedRecord, fmt: Formatter, now_ms: int) -> Iterator[Deta
         yield _fact("", f"{record.timestamp_ms} ms, {record.timestamp_type}", "dim")
     else:
         yield _fact("time", "none", "dim")
-    yield _fact("epoch", str(record.leader_epoch) if record.leader_epoch is not None else "not told")
+    yield _fact("epoch", str(record.leader_epoch) if record.leader_epoch is not None else "unknown")
     yield _fact("size", f"{fmt.size(record.payload_bytes)} ({_sizes(record, fmt)})")
 
 

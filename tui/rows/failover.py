@@ -267,7 +267,7 @@ def _outcome(found: Timeline, fmt: Formatter) -> list[Cell]:
     if found.elected_ms is not None and not found.is_written:
         return [Cell("no client was seen to write to them before, so no write is missed", "dim")]
     if found.elected_ms is not None:
-        return [Cell(f"{fmt.sign('warn')} no write came through since: is min.insync.replicas in sync?", "warn")]
+        return [Cell(f"{fmt.sign('warn')} no write was acknowledged since: is min.insync.replicas in sync?", "warn")]
     if found.drill.led and found.drill.action != "seen":
         return [Cell(f"waiting for another leader of {fmt.counted(len(found.drill.led), 'partition')} ...", "warn")]
     if found.drill.action == "seen" and found.fenced_ms is None:
@@ -320,9 +320,9 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
     if demo.rate or demo.phase == "ended":
         first.append(Cell(f" {fmt.rate(demo.rate, ' acked')}", "dim"))
     else:
-        first.append(Cell(f" {fmt.sign('warn')} no write comes through", "warn"))
+        first.append(Cell(f" {fmt.sign('warn')} no write is acknowledged", "warn"))
     if is_old:
-        first.append(Cell(f" told {format_age(now_ms - demo.counted_ms)}", "warn"))
+        first.append(Cell(f" counted {format_age(now_ms - demo.counted_ms)}", "warn"))
     second = [
         result,
         *(
@@ -338,7 +338,7 @@ def delivery_lines(demo: DemoState, fmt: Formatter, now_ms: float) -> list[list[
     lines = [first, second]
     notes = [f"topic {name} was deleted: nothing is sent there any more" for name in demo.gone]
     if counts.failed:
-        notes.append(f"{number(counts.failed)} were given up by the client: {demo.last_error}")
+        notes.append(f"{number(counts.failed)} failed at the client: {demo.last_error}")
     if counts.strange:
         notes.append(f"{number(counts.strange)} of others were read too")
     return lines + [[Cell(note, "dim")] for note in notes]

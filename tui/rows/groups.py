@@ -175,7 +175,7 @@ def _member(said: Mapping[str, Any], fmt: Formatter) -> Row:
     assigned = _topic_partitions(said["assignment"])
     target = _topic_partitions(said["target"])
     if assigned is None:
-        assignment = Cell("not told while the group rebalances", "dim")
+        assignment = Cell("unknown while the group rebalances", "dim")
     elif target is not None and set(target) != set(assigned):
         assignment = Cell(
             f"{partitions_text(assigned) or 'none'} {fmt.sign('arrow')} {partitions_text(target) or 'none'}", "warn"

@@ -23,7 +23,7 @@ FIRST_SIGNS: Final[Mapping[Action, str]] = {
     "kill": "kill -9",
     "pause": "SIGSTOP",
     "restart": "SIGTERM",
-    "failover": "asked",
+    "failover": "requested",
     "seen": "first sign",
 }
 

@@ -166,7 +166,7 @@ class Uploads:
                 507,
                 "no-room",
                 f"all uploads together may have {_mebibytes(self.all_bytes_max)}",
-                "start yak ui --web again, which forgets them",
+                "restart yak ui --web, which deletes them",
             )
 
     async def _keep(self, name: str, chunks: AsyncIterator[bytes]) -> Path:

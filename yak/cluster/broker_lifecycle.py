@@ -244,7 +244,7 @@ class BrokerLifecycle:
                 self._session.say("warning", "metadata-store-unavailable", reason=reason)
                 self._reason = reason
             if self._is_leaving:
-                self._end("the metadata store is away")
+                self._end("the metadata store does not answer")
         return self._session.take_outputs()
 
     def on_replied(self, nonce: Nonce, outcome: StoreOutcome, now_ms: int) -> list[Output]:

@@ -27,7 +27,7 @@ class ClusterView:
         health = self._health.present()
         return {
             "cluster_id": image.cluster_id,
-            "told_by": self._broker.node_id,
+            "reported_by": self._broker.node_id,
             "controller_id": health.controller_id,
             "controller_epoch": image.controller_epoch,
             "metadata_offset": image.offset,

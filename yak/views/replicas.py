@@ -90,7 +90,7 @@ def detail(broker: Broker, topic: TopicInfo, info: PartitionInfo) -> Row:
     partition = broker.partitions.get(TopicPartition(topic.name, info.partition))
     log = None if partition is None or partition.topic_id != topic.topic_id else partition.log
     found |= {
-        "told_by": broker.node_id,
+        "reported_by": broker.node_id,
         "isr_members": [{"node_id": node, "broker_epoch": epoch} for node, epoch in info.isr_members],
         "eligible_leaders": list(info.elr),
         "adding_replicas": list(info.adding_replicas),

@@ -40,7 +40,7 @@ def test_every_broker_describes_the_same_cluster(cluster, new_name):
     make_topic(cluster, new_name(), [[1, 2, 3], [2, 3, 1]])
     found = [cluster.get(node, "/api/cluster").json() for node in (1, 2, 3)]
     for node, each in zip((1, 2, 3), found, strict=True):
-        assert each["told_by"] == node
+        assert each["reported_by"] == node
         assert [broker["node_id"] for broker in each["brokers"]] == [1, 2, 3]
         assert {broker["state"] for broker in each["brokers"]} == {"ACTIVE"}
         assert [broker["is_controller"] for broker in each["brokers"]].count(True) == 1
@@ -111,14 +111,14 @@ def test_partition_detail_comes_from_its_leader_on_any_broker(cluster, new_name)
     cluster.produce(topic, 3)
     for node in (1, 2, 3):
         found = cluster.get(node, f"/api/partitions/{topic}/0").json()
-        assert (found["told_by"], found["leader"], found["high_watermark"]) == (2, 2, 3)
+        assert (found["reported_by"], found["leader"], found["high_watermark"]) == (2, 2, 3)
         assert (found["log_start_offset"], found["last_stable_offset"], found["segments"]) == (0, 3, 1)
         assert found["size_bytes"] > 0
         assert {each["node_id"] for each in found["isr_members"]} == {1, 2}
         assert [(each["node_id"], each["in_sync"]) for each in found["followers"]] == [(1, True)]
         assert 0 <= found["followers"][0]["last_fetched_ms_ago"] < 60_000
     own = cluster.get(1, f"/api/partitions/{topic}/0?local=true").json()
-    assert (own["told_by"], own["high_watermark"], own["followers"]) == (1, None, [])
+    assert (own["reported_by"], own["high_watermark"], own["followers"]) == (1, None, [])
     assert own["size_bytes"] > 0
 
 
@@ -127,7 +127,7 @@ def test_partition_without_leader_is_described_by_the_receiving_broker(cluster, 
     cluster.local.kill(3)
     wait_until(lambda: cluster.get(1, f"/api/partitions/{topic}/0").json()["leader"] is None, "no leader")
     found = cluster.get(1, f"/api/partitions/{topic}/0").json()
-    assert (found["told_by"], found["state"], found["high_watermark"], found["size_bytes"]) == (
+    assert (found["reported_by"], found["state"], found["high_watermark"], found["size_bytes"]) == (
         1,
         "offline",
         None,

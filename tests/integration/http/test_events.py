@@ -173,7 +173,7 @@ def test_a_cursor_of_another_boot_is_a_gap_and_a_snapshot_says_how_it_is(cluster
         gap = events.until("gap")
         assert "snapshot" in gap["hint"]
         snapshot = events.until("snapshot")
-        assert snapshot["cluster"]["told_by"] == 1
+        assert snapshot["cluster"]["reported_by"] == 1
         (row,) = snapshot["partitions"]
         assert (row["leader"], row["high_watermark"], row["log_end_offsets"]["2"]) == (2, 3, 3)
         cursor = events.last_id

@@ -14,7 +14,7 @@ def test_health_reports_the_node_and_its_state(cluster):
         assert body["redis"] == {"state": "connected", "lost_ms": None}
         assert body["quorum"] is None
         quorum = cluster.get(node, "/api/quorum")
-        assert (quorum.status_code, quorum.json()["metadata"], quorum.json()["told_by"]) == (200, "redis", node)
+        assert (quorum.status_code, quorum.json()["metadata"], quorum.json()["reported_by"]) == (200, "redis", node)
         assert "in Redis" in quorum.json()["message"]
         assert body["disks"] == [{"index": 0, "state": "online"}]
     assert [cluster.get(node, "/health").json()["is_controller"] for node in (1, 2, 3)].count(True) == 1

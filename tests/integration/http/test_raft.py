@@ -40,7 +40,7 @@ def test_quorum_is_described_the_same_by_every_broker(cluster: RaftCluster) -> N
     for node in cluster.nodes:
         quorum = described(cluster, node)
         leader = quorum["leader_id"]
-        assert (quorum["metadata"], quorum["told_by"], quorum["epoch"] > 0) == ("raft", node, True)
+        assert (quorum["metadata"], quorum["reported_by"], quorum["epoch"] > 0) == ("raft", node, True)
         assert quorum["role"] == ("leader" if node == leader else "observer" if node == 4 else "follower")
         voters = {each["node_id"]: each for each in quorum["voters"]}
         assert sorted(voters) == [1, 2, 3]

@@ -119,7 +119,7 @@ def recorded_source(**more: Any) -> RecordedSource:
 def quorum_source(caught_up: int = 3) -> RecordedSource:
     """The same cluster with its metadata in a quorum of the three brokers, led by 2, instead of Redis."""
 
-    def told_by(node: int) -> dict[str, Any]:
+    def reported_by(node: int) -> dict[str, Any]:
         is_leader = node == 2
         own = {"role": "leader" if is_leader else "follower", "caught_up": caught_up if is_leader else None}
         return {"leader_id": 2, "epoch": 4, "high_watermark": 512, "voters": [1, 2, 3], **own}
@@ -128,10 +128,10 @@ def quorum_source(caught_up: int = 3) -> RecordedSource:
     for event in _read()["events"]:
         new = dict(event)
         if event["kind"] == "snapshot":
-            store = {"state": "connected", "lost_ms": None, **told_by(event["node_id"])}
+            store = {"state": "connected", "lost_ms": None, **reported_by(event["node_id"])}
             new["cluster"] = {**event["cluster"], "redis": None, "quorum": store}
         elif event["kind"] == "rates":
-            new["quorum"] = told_by(event["node_id"])
+            new["quorum"] = reported_by(event["node_id"])
         events.append(new)
     return RecordedSource(_answers(), events, calls=CALLS)
 

@@ -117,7 +117,7 @@ def test_configs_of_many_topics_are_requested_a_thousand_topics_at_a_time():
     assert admin.client.described == [1_000] * 12 + [500]
 
 
-def test_deletion_of_an_internal_topic_names_who_may_delete_it() -> None:
+def test_deletion_of_an_internal_topic_names_the_users_that_may_delete_it() -> None:
     with pytest.raises(YakError) as refused:
         an_admin(KafkaError.TOPIC_AUTHORIZATION_FAILED).delete_topic("__consumer_offsets")
     assert refused.value.try_ == ("log in as one of super.users: only they may delete internal topics",)

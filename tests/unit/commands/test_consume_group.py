@@ -82,13 +82,13 @@ class Notes:
         (
             Request(group="audit"),
             [Started(O2, 9, None)],
-            ['group "audit": 1 partition (orders:2): from the end, nothing being committed'],
+            ['group "audit": 1 partition (orders:2): from the end (no committed offset)'],
         ),
         (
             Request(group="audit", from_beginning=True),
             [Started(O0, 5, 5), Started(O2, 0, None)],
             [
-                ALREADY + ", 1 by --from-beginning, nothing being committed",
+                ALREADY + ", 1 by --from-beginning (no committed offset)",
                 "--from-beginning counts only where nothing is committed; yak groups reset audit moves committed offsets",
             ],
         ),
@@ -123,7 +123,7 @@ def test_group_that_cannot_store_its_assignment_is_named_with_the_partition():
 
 @pytest.mark.parametrize(("replicas", "isr"), [((1, 2, 3), (1, 3)), ((1,), (1,))])
 def test_group_that_can_store_its_assignment_waits_for_a_member(replicas, isr):
-    assert "gathering its members" in obstacle_of("audit", OffsetsTopic(replicas, isr))
+    assert "it is rebalancing" in obstacle_of("audit", OffsetsTopic(replicas, isr))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

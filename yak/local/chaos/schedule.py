@@ -45,9 +45,7 @@ KINDS: Final = (
     FaultKind("redis-pause", "SIGSTOP of Redis, then SIGCONT", "F14", "store", 3, (0.5, 8.0)),
     FaultKind("redis-empty", "Redis loses everything", "F16", "store", 2, (0.2, 3.0)),
     FaultKind("move", "the metadata are moved to the other store", "F24", "metadata", 4, (0.5, 4.0)),
-    FaultKind(
-        "clients", "a client dies without a word, another takes its place", "F21", "clients", 3, (0.1, 0.2), True
-    ),
+    FaultKind("clients", "a client is killed, and another takes its place", "F21", "clients", 3, (0.1, 0.2), True),
 )
 BY_NAME: Final = {kind.name: kind for kind in KINDS}
 ALL: Final = "all"

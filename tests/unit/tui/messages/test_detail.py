@@ -164,7 +164,7 @@ def test_all_about_a_record():
 def test_record_detail_reports_missing_fields():
     visible = text(record(None, key=b"", timestamp_ms=-1, epoch=None))
     assert "time       none" in visible
-    assert "epoch      not told" in visible
+    assert "epoch      unknown" in visible
     assert visible[-2:] == ["key empty", "value null"]
 
 

@@ -134,7 +134,7 @@ def test_timeline_outcome_explains_missing_steps() -> None:
     found.moved["orders-0"].to_node, found.elected_ms = 2, 40
     assert "no client was seen to write" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     found.is_written = True
-    assert "no write came through" in text_of(timeline_lines(found, FMT, 80, 9, 10))
+    assert "no write was acknowledged" in text_of(timeline_lines(found, FMT, 80, 9, 10))
     idle = Timeline(Drill("kill", 1, 0, "kill"))
     assert "led nothing" in text_of(timeline_lines(idle, FMT, 80, 9, 10))
     seen = Timeline(Drill("seen", 1, 0, "broker 1 was lost"), detected_ms=5)  # the metadata store is down, too
@@ -175,15 +175,15 @@ def test_delivery_lines_report_the_rate_or_no_writes() -> None:
     demo = DemoState(phase="running", counts=Counts(acknowledged=5, read=5), counted_ms=1_000, rate=498.0)
     assert "498 acked/s" in text_of(delivery_lines(demo, FMT, 1_000))
     demo.rate = 0.0
-    assert "▲ no write comes through" in text_of(delivery_lines(demo, FMT, 1_000))
+    assert "▲ no write is acknowledged" in text_of(delivery_lines(demo, FMT, 1_000))
 
 
 def test_delivery_lines_report_old_counts_and_deleted_topics() -> None:
     demo = DemoState(counts=Counts(acknowledged=5, failed=2), counted_ms=1_000, gone=("orders",), last_error="gone")
     text = text_of(delivery_lines(demo, FMT, 11_000))
-    assert "told 10 s ago" in text
+    assert "counted 10 s ago" in text
     assert "topic orders was deleted" in text
-    assert "2 were given up by the client: gone" in text
+    assert "2 failed at the client: gone" in text
 
 
 LED = ["orders-0", "orders-1", "my-topic-0"]

@@ -140,7 +140,7 @@ def test_member_rows_have_assignment_and_target():
     rows = [texts(row) for row in member_rows(SAID, FMT)]
     assert rows[0] == ["w-1", "10.0.0.1", "2", "orders:0-1", "–", "w-1-uuid"]
     assert rows[1] == ["w-2", "10.0.0.2", "1", "orders:2 → orders:1-2", "static", "w-2-uuid"]
-    assert rows[2][2:4] == ["–", "not told while the group rebalances"]
+    assert rows[2][2:4] == ["–", "unknown while the group rebalances"]
     assert all(len(row) == len(MEMBER_COLUMNS) for row in rows)
     assert members_text(members_of(SAID)) == "w-2 at 10.0.0.2, w-1 at 10.0.0.1, w-3 at 10.0.0.3"
     assert members_text(members_of({"members": MEMBERS + MEMBERS[:1]})).endswith(" and 1 more")

@@ -134,7 +134,7 @@ def test_a_wait_that_ended_before_the_election_does_not_hide_the_first_write() -
 def test_planned_move_counts_only_the_requested_partitions() -> None:
     drill = Drill("failover", 1, T0, "planned", "", frozenset({"orders-0"}))
     found = fold(event("broker-stopping", 3, broker=1, state="STOPPING"), leader(0, 40, 1, 2), drill=drill)
-    assert [step.name for step in found.steps()] == ["asked", "moved"]
+    assert [step.name for step in found.steps()] == ["requested", "moved"]
 
 
 def test_drills_end_where_the_next_one_begins() -> None:

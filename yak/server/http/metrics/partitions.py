@@ -29,7 +29,7 @@ UNDER_MIN_ISR: Final = gauge(
 OFFLINE_REPLICAS: Final = gauge("yak_offline_replicas", "Offline replicas on this broker, for example on a failed disk")
 OFFLINE: Final = gauge(
     "yak_offline_partitions",
-    "Offline partitions of the cluster, as this broker knows it: no leader, or a dead one while the metadata store is away",
+    "Offline partitions of the cluster, as this broker knows it: no leader, or a dead one while the metadata store is down",
 )
 CLUSTER_PARTITIONS: Final = gauge("yak_cluster_partitions", "Partitions of the cluster, from this broker's metadata")
 LATE_TRANSACTIONS: Final = gauge(

@@ -53,7 +53,7 @@ _STORE: Final[dict[str, Schema]] = {
 CLUSTER: Final = record(
     {
         "cluster_id": TEXT,
-        "told_by": NODE_ID,
+        "reported_by": NODE_ID,
         "controller_id": {"type": ["integer", "null"]},
         "controller_epoch": NUMBER,
         "metadata_offset": OFFSET,

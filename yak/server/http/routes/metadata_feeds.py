@@ -394,7 +394,7 @@ async def changes(context: Context, request: Request) -> Response:
         Parameter("limit", {"type": "integer", "minimum": 1, "maximum": PAGE_RECORDS_MAX}, "the maximum number"),
     ),
     answers={200: Answer("a page; `next` is where the next one begins", LOG)},
-    description="Read from the metadata store; from this broker's copy, which begins later, while the store is away.",
+    description="Read from the metadata store; from this broker's copy, which begins later, while the store is down.",
 )
 async def log(context: Context, request: Request) -> Response:
     """Records of the metadata log, one page at a time."""

@@ -38,7 +38,7 @@ from yak.views.replicas import PartitionFilter, detail
 _DETAIL: Final = record(
     {
         **ISR_ROW,
-        "told_by": NODE_ID,
+        "reported_by": NODE_ID,
         "isr_members": listing(record({"node_id": NODE_ID, "broker_epoch": NUMBER})),
         "eligible_leaders": NODES,
         "adding_replicas": NODES,
@@ -114,7 +114,7 @@ async def isr(context: Context, request: Request) -> Response:
         _LOCAL,
     ),
     answers={
-        200: Answer("the partition; `told_by` is its leader, or this broker if the leader does not answer", _DETAIL)
+        200: Answer("the partition; `reported_by` is its leader, or this broker if the leader does not answer", _DETAIL)
     },
 )
 async def partition(context: Context, request: Request) -> Response:

@@ -42,7 +42,7 @@ _REPLICA: Final = record(
     }
 )
 _QUORUM: Final = record(
-    {"metadata": {"enum": ["raft", "redis"]}, "told_by": NODE_ID},
+    {"metadata": {"enum": ["raft", "redis"]}, "reported_by": NODE_ID},
     optional={
         "message": TEXT,
         "role": _ROLE,
@@ -71,10 +71,10 @@ async def quorum(context: Context, _request: Request) -> Response:
         message = (
             "the metadata of this cluster are in Redis, not in a quorum of brokers; GET /health has the state of Redis"
         )
-        return answer({"metadata": "redis", "told_by": broker.node_id, "message": message})
+        return answer({"metadata": "redis", "reported_by": broker.node_id, "message": message})
     node = broker.quorum.quorum
     store = "raft" if broker.metadata_in_quorum else "redis"
-    known: dict[str, Any] = {"metadata": store, "told_by": broker.node_id, "role": role_of(node)}
+    known: dict[str, Any] = {"metadata": store, "reported_by": broker.node_id, "role": role_of(node)}
     topics = [{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}]
     try:
         found = await context.broker_client.ask(describe_quorum.KEY, {"topics": topics}, timeout_s=_LEADER_SECONDS)
