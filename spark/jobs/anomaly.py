@@ -28,7 +28,7 @@ class Options(EventOptions):
     field: str = flag("--field", "A number in a JSON value.", metavar="PATH", default=MISSING)
     alpha: float = flag("--alpha", "Weight of the newest value.", metavar="0..1", default=0.1)
     threshold: float = flag("--threshold", "How many deviations are too many.", metavar="Z", default=4.0)
-    warm_up: int = flag("--warm-up", "Values of a key before it is judged.", metavar="N", min=2, default=20)
+    warm_up: int = flag("--warm-up", "Values of a key before the next ones are scored.", metavar="N", min=2, default=20)
 
     def check(self) -> None:
         super().check()
@@ -87,7 +87,7 @@ def build(spark: "SparkSession", options: Options) -> "DataFrame":
     """Values whose distance from their key's running mean is at least --threshold running deviations.
 
     Mean and variance are exponentially weighted (--alpha) and kept per key in Spark's state store (transformWithState,
-    RocksDB). A value is judged by those before it, then taken in. `z` is null where all values before were one.
+    RocksDB). A value is scored by those before it, then added. `z` is null if all values before were equal.
     """
     from pyspark.sql import functions as f
 

@@ -30,7 +30,7 @@ _JAVA_ONLY = (
     "ssl.enabled.protocols",
     "client.dns.lookup",
 )
-"""Settings of the Java client that change no result: memory and timeouts, for which librdkafka has other settings."""
+"""Settings of the Java client that change no result. librdkafka lacks them, or refuses values that Java accepts."""
 _JAAS_FIELD = re.compile(r"(\w+)\s*=\s*\"((?:[^\"\\]|\\.)*)\"")
 
 

@@ -17,13 +17,13 @@ from yak.replication.replica_fetchers import PARTITIONS_A_FETCH
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-QUESTIONS = 16
+QUESTIONS = 19
 REFERENCE = re.compile(r"`([\w/]+\.py)::([\w.]+)`")
 PATH = re.compile(r"`((?:yak|tui|spark|commands|tests)/[\w/.]+\.(?:py|lua))")
 
 
 def rows() -> list[str]:
-    section = PAGE.read_text().split("## Sixteen questions", 1)[1].split("\n## ", 1)[0]
+    section = PAGE.read_text().split("## Nineteen questions", 1)[1].split("\n## ", 1)[0]
     return [
         line for line in section.splitlines() if line.startswith("| ") and not line.startswith(("| ---", "| question"))
     ]

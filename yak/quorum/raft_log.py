@@ -306,7 +306,7 @@ def unreadable(folder: str, error: Exception) -> StartRefused:
         "quorum-log-unreadable",
         f"the metadata quorum's log in {folder} cannot be read",
         why=f"{error}; nothing was changed",
-        try_=("yak quorum remove NODE, an empty data directory, and yak quorum add NODE",),
+        try_=("yak quorum remove NODE; start it on an empty data directory; then yak quorum add NODE",),
     )
 
 

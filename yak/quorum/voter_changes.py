@@ -145,7 +145,9 @@ class VoterChanges:
             return ErrorCode.inconsistent_cluster_id, f"this is cluster {self._quorum.config.cluster_id}"
         if self._quorum.leader is None:
             return ErrorCode.not_leader_or_follower, f"node {self._quorum.leader_id} leads the quorum"
-        if not self._quorum.is_ready_leader or self._uncommitted is not None or self._addition is not None:
+        if not self._quorum.is_ready_leader:
+            return ErrorCode.request_timed_out, "the quorum's leader has not committed a record in its epoch yet"
+        if self._uncommitted is not None or self._addition is not None:
             return ErrorCode.request_timed_out, "another change of the voters is under way"
         return None
 

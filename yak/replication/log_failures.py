@@ -3,8 +3,8 @@
 A write that finds a full disk changes nothing (`DiskFull`), and its log directory stays online. The kinds of writes below
 say what becomes of the write: it is refused, the broker repeats it, or a later one replaces it.
 
-Any other failure of a read, write or sync takes the log directory offline until a restart; a failed sync does so even for
-want of room, because its data may be gone. The broker leaves the ISRs of the directory's partitions
+Any other failure of a read, write or sync takes the log directory offline until a restart; a failed sync does so even on a
+full disk, because its data may be gone. The broker leaves the ISRs of the directory's partitions
 (`OfflineReplicas.leave`), and halts with its last directory (Kafka's ReplicaManager.handleLogDirFailure).
 
 A node of the metadata quorum halts if it cannot write its vote or sync its log, or if its disk fails

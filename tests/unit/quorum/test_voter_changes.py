@@ -117,7 +117,9 @@ def test_new_leader_changes_no_voters_before_its_first_record_is_committed(leade
             node.grant(request)
         node.advance(1)
     node.run_jobs()
-    assert node.remove(3)[0].error_code == ErrorCode.request_timed_out
+    refused = node.remove(3)[0]
+    assert refused.error_code == ErrorCode.request_timed_out
+    assert "has not committed a record in its epoch" in refused.error_message
 
 
 def test_voter_with_another_directory_is_not_removed(leader):
