@@ -61,7 +61,9 @@ class Entries(Bundle):
     """Who may, or may not, do what."""
 
     allow: list[str] | None = flag("--allow", "User:ann, or ann; * is everyone. Repeatable.", WHO, metavar="PRINCIPAL")
-    deny: list[str] | None = flag("--deny", "As --allow: may not; wins. Repeatable.", WHO, metavar="PRINCIPAL")
+    deny: list[str] | None = flag(
+        "--deny", "This principal may not, whatever --allow says. Repeatable.", WHO, metavar="PRINCIPAL"
+    )
     host: list[str] | None = flag("--host", "From this IP address only. Repeatable.", WHO, metavar="IP")
     operation: list[str] | None = flag(
         "--operation",
@@ -116,7 +118,7 @@ def add(
     producer: bool = flag("--producer", "All that a producer to the topics needs.", WHAT, default=False),
     consumer: bool = flag("--consumer", "All that a consumer of the topics in the groups needs.", WHAT, default=False),
 ) -> None:
-    """Add ACLs: for each principal, host, operation and resource one.
+    """Add one ACL for each principal, host, operation and resource.
 
     --producer is write, describe and create of the topics, and write and describe of transactional ids. --consumer is
     read and describe of the topics, and read of the groups.

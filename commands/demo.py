@@ -416,7 +416,7 @@ def election(g: Globals, fast: Fast = False, *, options: Options) -> int | None:
     """Kill the leader of a metadata quorum under load.
 
     Three brokers keep the metadata themselves, without Redis. The demo shows the election, and that partitions without
-    a replica on the killed broker go on. Returns 4 if an acknowledged record is lost, duplicated or reordered.
+    a replica on the killed broker continue. Returns 4 if an acknowledged record is lost, duplicated or reordered.
     """
     from yak.local.demo.failover import ElectionScenario
 

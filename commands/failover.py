@@ -155,7 +155,7 @@ def failover(
     ),
     probe: bool | None = flag(
         "--probe/--no-probe",
-        "Write test records to tell the first acknowledged write: with --kill and "
+        "Write test records to time the first acknowledged write: with --kill and "
         "--controller, the default, to a topic of their own; else to the first moved partition.",
         WHAT,
         show_default=False,

@@ -551,10 +551,10 @@ class ResetTarget(Bundle):
     )
     shift_by: int | None = flag("--shift-by", "N records forward, or back if N is negative.", TO, metavar="N")
     to_current: bool = flag(
-        "--to-current", "What is committed, brought into the log; the end where nothing is.", TO, default=False
+        "--to-current", "The committed offset, clamped to the log; the end without one.", TO, default=False
     )
     from_file: str | None = flag(
-        "--from-file", "What a file says, in lines of TOPIC,PARTITION,OFFSET; or yak's own CSV.", TO, metavar="FILE"
+        "--from-file", "The offsets of a file: lines TOPIC,PARTITION,OFFSET, or yak's CSV.", TO, metavar="FILE"
     )
 
 

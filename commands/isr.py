@@ -286,7 +286,7 @@ def isr(
     internal: bool = flag("--internal", "Also healthy partitions of internal topics.", WHAT, default=False),
     check: bool = flag(
         "--check",
-        "Return 4 if a replica is out of sync or a leader is silent; with -q print only those.",
+        "Return 4 if a replica is out of sync or a leader does not respond; with -q print only those.",
         WHAT,
         default=False,
     ),

@@ -21,7 +21,7 @@ node = CommandGroup(
 )
 
 
-@node.command("add", examples=("yak node add", "yak node add --role leader -c num.io.threads=2"))
+@node.command("add", examples=("yak node add", "yak node add --role leader -c log.retention.hours=24"))
 def add(
     g: Globals,
     role: Literal["leader", "follower"] = flag(
@@ -40,8 +40,7 @@ def remove(g: Globals, node_id: NodeId, data_dir: DataDir = None) -> None:
     """Move all that a broker holds to the others, then stop and unregister it.
 
     A broker of yak up is stopped, and its directory deleted. Stop another broker when the command says that it holds
-    nothing. A voter of the metadata quorum first becomes an observer. The command can be repeated after it was
-    interrupted, and goes on.
+    nothing. A voter of the metadata quorum first becomes an observer. If the command was interrupted, run it again.
     """
     from yak.client.broker_removal import Removal
     from yak.local.cluster import LocalCluster

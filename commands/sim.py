@@ -185,7 +185,7 @@ def run(
     swarm: bool = flag("--swarm", "Each seed also draws the number of brokers, 2 to 5.", WHAT, default=False),
     metadata: str = flag(
         "--metadata",
-        "Where the metadata are: redis, raft, or both (moved to and fro).",
+        "Where the metadata are: redis, raft, or both (moved back and forth).",
         WHAT,
         default="redis",
         metavar="STORE",

@@ -1,6 +1,7 @@
 """Help of every command, at 100 columns; the registry's lines; and what `yak --help` costs."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -9,7 +10,10 @@ import pytest
 
 from yak.commands import registry
 from yak.commands.app import CommandGroup, load
+from yak.config.broker_configs import BrokerConfig
+from yak.config.topic_configs import validate_topic_config
 
+CONFIG = re.compile(r"(?:-c|--config|--set) ([a-z]+(?:\.[a-z.]+)+)=(\S+)")
 LEAVES = [
     (entry.name, name)
     for entry in registry.ENTRIES
@@ -41,6 +45,17 @@ def test_every_command_shows_examples_that_begin_with_its_name(command, leaf):
     examples = found.leaves[leaf].examples if leaf else found.examples
     assert examples
     assert any(f"yak {command}" in example for example in examples)
+
+
+@pytest.mark.parametrize(("command", "leaf"), LEAVES)
+def test_configs_in_examples_are_accepted(command: str, leaf: str | None) -> None:
+    found = load(registry.BY_NAME[command])
+    for example in (found.leaves[leaf] if leaf else found).examples:
+        for name, value in CONFIG.findall(example):
+            if command == "topics":
+                validate_topic_config(name, value)
+            else:
+                BrokerConfig.from_settings({name: value})
 
 
 def test_groups_have_their_own_overview(yak, golden):
