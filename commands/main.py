@@ -1,8 +1,7 @@
 """The `yak` program: finds the subcommand, imports only that, and converts every outcome to an exit code.
 
-0 success, 1 failure, 2 usage error, 3 no broker answered, 4 a check failed, 5 timeout without a result, 130 Ctrl+C, 143
-SIGTERM. A traceback is never printed: it is written to `last-error.txt` under `XDG_STATE_HOME`, or to a separate file
-for a bug.
+`EXIT_CODES` in `yak.commands.help` lists them. A traceback is never printed: it is written to `last-error.txt` under
+`XDG_STATE_HOME`, or to a separate file for a bug.
 """
 
 import errno
