@@ -24,7 +24,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
             "the other store alone"
         ),
         "REGRESSED": f"the metadata store was rolled back to record {outcome.offset}; {known}",
-        "FORKED": f"the metadata store's history is not ours at record {image.offset}: it was rolled back and went on",
+        "FORKED": f"the metadata store's history differs from this broker's since record {image.offset}: it was rolled back",
         "TRIMMED": f"the metadata store no longer has record {image.offset}, the newest that this broker holds",
     }
     reason = reasons.get(outcome.code, f"the metadata store refused: {outcome.code} {outcome.value.get('message', '')}")
@@ -32,7 +32,7 @@ def frozen(outcome: StoreOutcome, image: Image, *, is_serving: bool) -> str:
         # not the whole folder: it has the votes of a quorum's voter
         files = "`snapshot` and `*.log` in its __yak_metadata"
         return f"{reason}. Stop the broker, move {files} aside, and start it again: it keeps its logs"
-    meanwhile = "Produce and fetch go on" if is_serving else "The broker does not serve before that history is back"
+    meanwhile = "Produce and fetch continue" if is_serving else "The broker does not serve before that history is back"
     if outcome.code in ("MIGRATING", "MOVED") and not is_serving:
         meanwhile = "The broker does not serve yet"
     return f"{reason}. {meanwhile}"
@@ -53,7 +53,7 @@ def node_id_in_use(node_id: int, value: Mapping[str, object]) -> Refused:
     return Refused(
         code="node-id-in-use",
         message=f"node id {node_id} is in use by a broker at {value.get('host')}:{value.get('port')}",
-        why="its heartbeats go on, and it has another data directory",
+        why="it sends heartbeats, and has another data directory",
         try_=("start this broker with another --node-id", "or stop the other one first"),
     )
 

@@ -105,7 +105,7 @@ class StoreRestore:
         offered = tuple(value.get("took_part") or ())
         if offered and offered != (image.offset, image.chain_hash):
             lifecycle.awaited = (
-                f"it was restored with what this broker knew up to record {offered[0]}, but the broker went on in another "
+                f"it was restored with what this broker knew up to record {offered[0]}, but the broker continued in another "
                 "history since; to copy it again, empty its data directory"
             )
         elif image.incarnation_id not in str(value["parents"]).split(","):

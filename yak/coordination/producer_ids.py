@@ -1,6 +1,6 @@
 """Producer ids, from blocks of 1,000 that the metadata store assigns to this broker alone.
 
-The next block is requested ahead of need, so that producers can start while the store is away.
+The next block is requested ahead of need, so that producers can start while the store is down.
 """
 
 from __future__ import annotations

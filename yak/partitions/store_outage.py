@@ -141,7 +141,7 @@ class StoreOutage:
 
     def may_have_successor(self, partition: Partition) -> bool:
         """Whether a local pause may have ended this broker's leadership, and the store will answer in a moment. No
-        successor is elected while the store is away, or refuses every change."""
+        successor is elected while the store is down, or refuses every change."""
         is_away = self.since_ms is not None and self._context.clock.now_ms - self.since_ms >= STORE_BACK_MS
         is_away = is_away or self.store_state == "frozen" or self._refuses_changes()
         return not is_away and self.may_be_fenced(partition)

@@ -183,7 +183,7 @@ class DamagedReplicas:
             self._exits.request([(partition, True)], partial(self._answered, partition, damage))
             damage.is_leaving = True
         except PeerError:
-            # the metadata store is away: the replica goes on fetching, and the timer retries
+            # the metadata store is down: the replica continues to fetch, and the timer retries
             self._stays(partition)
 
     def _answered(

@@ -468,7 +468,7 @@ class IsrExits:
                 self._again(batch)
 
     def request(self, batch: Sequence[tuple[Partition, bool]], then: OnChanged, *, when_joined: bool = False) -> None:
-        """Request the store's `leave_isr`. Raises PeerError when the store is away."""
+        """Request the store's `leave_isr`. Raises PeerError when the store is down."""
         items = [
             {
                 "topic_id": str(partition.topic_id),

@@ -1,7 +1,7 @@
 """The replica fetchers of this broker, one for each leader (Kafka's ReplicaFetcherManager).
 
 A fetcher starts once this broker's registration is in the image, also while the broker is fenced. It continues while
-the metadata store is away.
+the metadata store is down.
 """
 
 from __future__ import annotations

@@ -373,7 +373,7 @@ class Server:
     async def _stop_in_time(self) -> None:
         assert self._shell is not None
         if self._http is not None:  # HTTP consumers leave their groups while the brokers still answer
-            await self._http.gave_back.wait()
+            await self._http.released.wait()
         self._shell.post(StopRequested())
         with trio.move_on_after(_STOP_SECONDS_MAX):
             await self._shell.stopped.wait()

@@ -3,7 +3,7 @@
 The quorum's leader writes the keys of a cluster with Redis that `yak isr --from-redis` reads: topics, partitions with
 their ISR, high watermarks, log ends, brokers, configs. The brokers themselves never read them, and nothing waits for a
 write: a task compares the leader's state with what it wrote last, twice a second, and sends the differences on a connection
-of its own. While Redis is away nothing is buffered for it; when it is back the task begins with what Redis holds. So
+of its own. While Redis is down nothing is buffered for it; when it is up again the task begins with what Redis holds. So
 does a new leader, to which the brokers report all offsets again: it overwrites no newer ones.
 
 Each write is one script that checks first that Redis holds nothing, or a projection of this cluster by no later leader, or

@@ -116,7 +116,7 @@ class Health:
 
 
 class HealthView:
-    """Builds `Health`. Partition counts are computed once per image, and each second while the metadata store is away."""
+    """Builds `Health`. Partition counts are computed once per image, and each second while the metadata store is down."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

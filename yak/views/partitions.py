@@ -18,7 +18,7 @@ def present_partitions(broker: Broker, topic: TopicInfo) -> Sequence[PartitionIn
     """A topic's partitions, by number; those whose leader is lost have none.
 
     The image keeps the last leader when no other can be elected. That is this broker where its log is offline; while the
-    metadata store is away also a broker that died, and this broker where it is isolated.
+    metadata store is down also a broker that died, and this broker where it is isolated.
     """
     return [
         replace(info, leader=_NO_LEADER) if _is_lost(broker, topic.name, info) else info for info in topic.partitions

@@ -155,7 +155,7 @@ def test_broker_checks_again_within_200_ms_while_the_metadata_are_moved(driver, 
     assert move(store, "export_metadata") == "OK"
     driver.pass_time(1_500)
     assert driver.lifecycle.state is LifecycleState.FROZEN
-    assert driver.lifecycle.reason == ("the metadata are being moved to another store. Produce and fetch go on")
+    assert driver.lifecycle.reason == ("the metadata are being moved to another store. Produce and fetch continue")
     assert "seed_offer" not in driver.scripts
     assert move(store, "cancel_export") == "OK"
     driver.pass_time(250)

@@ -10,14 +10,14 @@ from yak.ports.metadata_store import StoreOutcome
 def test_frozen_for_an_unknown_code_has_the_stores_message():
     outcome = StoreOutcome("BAD_REQUEST", value={"message": "no such script"})
     assert frozen(outcome, Image(), is_serving=True).startswith(
-        "the metadata store refused: BAD_REQUEST no such script. Produce and fetch go on"
+        "the metadata store refused: BAD_REQUEST no such script. Produce and fetch continue"
     )
 
 
 @pytest.mark.parametrize(
     ("code", "is_serving", "meanwhile"),
     [
-        ("REGRESSED", True, "Produce and fetch go on"),
+        ("REGRESSED", True, "Produce and fetch continue"),
         ("REGRESSED", False, "The broker does not serve before that history is back"),
         ("MOVED", False, "The broker does not serve yet"),
     ],

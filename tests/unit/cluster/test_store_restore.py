@@ -224,7 +224,7 @@ def test_broker_that_went_on_elsewhere_after_its_offer_does_not_join(store, thre
     late.connect().run()
     settle([late], 3_000)
     assert states([late]) == [FROZEN]
-    assert "went on in another history" in late.lifecycle.reason
+    assert "continued in another history" in late.lifecycle.reason
 
 
 def test_broker_whose_connection_is_lost_while_it_writes_the_snapshot_joins(store, three):

@@ -40,7 +40,7 @@ class HttpLimits:
     """A client that does not accept 64 KiB in this time is disconnected."""
     idle_ms_max: int = 75_000
     graceful_stop_ms: int = 2_000
-    give_back_ms: int = CONSUMER_SESSION_MS
+    release_ms: int = CONSUMER_SESSION_MS
     """At the stop, for consumer instances to leave their groups. Without it the members' sessions end after as long."""
     json_depth_max: int = 64
     json_values_max: int = 50_000

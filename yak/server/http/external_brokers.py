@@ -1,7 +1,7 @@
 """The registry of external brokers: other software, registered over HTTP to be listed (ADR 0015).
 
 Each has an entry in one hash of Redis, or in the state of the metadata quorum, which no other part of YAK reads. A script
-replaces an entry if it is still the one that was read, else the change is planned again. While the metadata store is away,
+replaces an entry if it is still the one that was read, else the change is planned again. While the metadata store is down,
 the newest reading is listed.
 """
 

@@ -82,7 +82,7 @@ class HttpServer:
         self._make: Any = None
         self._loading = trio.Lock()
         self._terminated: Any = None
-        self.gave_back = trio.Event()
+        self.released = trio.Event()
         """Set once HTTP clients hold nothing in the cluster any more, or releasing it timed out."""
 
     def listen(self) -> None:
@@ -93,10 +93,10 @@ class HttpServer:
         """Accept until `stopping` is set; then pending answers get `graceful_stop_ms` to complete."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._give_back, stopping)
+                nursery.start_soon(self._release, stopping)
                 await self._accept(stopping)
         finally:
-            self.gave_back.set()
+            self.released.set()
 
     async def _accept(self, stopping: trio.Event) -> None:
         async with trio.open_nursery() as handlers:
@@ -111,13 +111,13 @@ class HttpServer:
                 scope.cancel()
             handlers.cancel_scope.deadline = trio.current_time() + self._context.limits.graceful_stop_ms / 1000
 
-    async def _give_back(self, stopping: trio.Event) -> None:
+    async def _release(self, stopping: trio.Event) -> None:
         await stopping.wait()
-        with trio.move_on_after(self._context.limits.give_back_ms / 1000):
+        with trio.move_on_after(self._context.limits.release_ms / 1000):
             async with trio.open_nursery() as nursery:
                 for end in self._context.at_stop:
                     nursery.start_soon(end)
-        self.gave_back.set()
+        self.released.set()
 
     async def _accept_all(self, listening: socket.socket, handlers: trio.Nursery) -> None:
         with listening:
@@ -202,17 +202,19 @@ class HttpServer:
 
     async def _serve(self, stream: "trio.SocketStream | TlsStream") -> None:
         limits = self._context.limits
-        said = b""
+        received = b""
         with trio.CancelScope() as scope:
             self._fast_scopes[scope] = None
             try:
                 first_seconds, idle_seconds = limits.head_deadline_ms / 1000, limits.idle_ms_max / 1000
-                said = await fast_path.serve(stream, self._fast_answers, self._share.turn, first_seconds, idle_seconds)
+                received = await fast_path.serve(
+                    stream, self._fast_answers, self._share.turn, first_seconds, idle_seconds
+                )
             finally:
                 del self._fast_scopes[scope]
-        if said:
+        if received:
             make = await self._loaded()
-            await make(TimedStream(stream, limits.send_deadline_ms / 1000, said, self._share.turn))
+            await make(TimedStream(stream, limits.send_deadline_ms / 1000, received, self._share.turn))
 
     def _note_bug(self, error: BaseException) -> None:
         if is_only_the_peer(error):

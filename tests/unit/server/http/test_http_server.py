@@ -383,7 +383,7 @@ async def test_unfinished_responses_are_ended_when_the_http_server_stops() -> No
 async def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_answers(
     seconds: float, has_left: bool
 ) -> None:
-    async with running(graceful_stop_ms=50, give_back_ms=1_000) as rig:
+    async with running(graceful_stop_ms=50, release_ms=1_000) as rig:
         left = []
 
         async def leave() -> None:
@@ -397,8 +397,8 @@ async def test_stop_waits_longer_for_what_clients_hold_in_the_cluster_than_for_a
         rig.stopping.set()
         while rig.context.connections:  # noqa: ASYNC110 - what it looks at sets no event
             await trio.sleep(0.005)
-        assert not rig.server.gave_back.is_set()
-        await rig.server.gave_back.wait()
+        assert not rig.server.released.is_set()
+        await rig.server.released.wait()
         assert bool(left) is has_left
         await stream.aclose()
 
