@@ -152,14 +152,16 @@ def _values(fault: str, arguments: list[str]) -> tuple[str, dict[str, Any]]:
     if names is None:
         why = f"there are {', '.join(_ARGUMENTS)}"
         raise UsageError("bad-fault", f'there is no fault "{fault}"', why=why, try_=("yak faults add --help",))
-    if not len(names) - _OPTIONAL.get(kind, 0) <= len(arguments) <= len(names):
-        why = f"it takes {' '.join(name.upper() for name in names)}"
+    required = len(names) - _OPTIONAL.get(kind, 0)
+    if not required <= len(arguments) <= len(names):
+        usage = [name.upper() if at < required else f"[{name.upper()}]" for at, name in enumerate(names)]
+        why = f"it takes {' '.join(usage)}"
         raise UsageError("bad-fault", f"{kind} got {len(arguments)} arguments", why=why)
     values: dict[str, Any] = {}
     for name, text in zip(names, arguments, strict=False):
         value = parse_long(text) if name in _NUMBERS else text
         if value is None:
-            raise UsageError("bad-fault", f'{name} is "{text}"', why="it is a number")
+            raise UsageError("bad-fault", f'{name.upper()} "{text}" is not a whole number')
         values[name] = value
     return kind, values
 

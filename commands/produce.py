@@ -731,7 +731,7 @@ def _note_rejected(g: "Globals", source: Source) -> None:
     g.out.note(f"{counted(source.rejected, 'bad row')} not sent: {source.rejected_path}")
     g.out.note(f"  why:  {source.first_reason}")
     g.out.note(f"  try:  less {quote(source.rejected_path)}")
-    g.out.note("  try:  correct those rows, and send them alone")
+    g.out.note("        correct those rows, and send them alone")
 
 
 def _complain(g: "Globals", source: Source, sender: "RecordSender", unknown: int, unsettled: int) -> None:

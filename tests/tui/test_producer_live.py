@@ -177,7 +177,7 @@ async def test_a_file_is_written_and_its_bad_rows_are_set_aside(lone, new_topic,
     with open(f"{path}.rejected.csv", newline="") as file:
         rejected = {int(row["line"]): row["reason"] for row in csv.DictReader(file)}
     assert sorted(rejected) == [5, 72, 902, 1202]
-    assert rejected[5] == "1 columns, not 3"
+    assert rejected[5] == "1 column, not 3"
     assert "no partition 9" in rejected[72]
     assert "a line of more than" in rejected[902]
     assert "MSG_SIZE_TOO_LARGE" in rejected[1202]

@@ -128,7 +128,7 @@ class Removal:
             raise YakError(
                 "too-few-brokers",
                 f"broker {self.node_id} cannot be removed: too few brokers are left for {names}",
-                why=f"the replication factor is {factor}, and only {others} run besides it; nothing was moved",
+                why=f"a replication factor of {factor} needs more than {others}; nothing was moved",
                 try_=("yak node add          a broker that takes its place", "yak isr"),
             )
         return plan

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import BinaryIO, Final
 
-from yak.errors import YakError
+from yak.errors import UsageError, YakError
 
 SNIFFED_BYTES: Final = 65_536
 LINE_CHARACTERS_MAX: Final = 1 << 20
@@ -51,12 +51,12 @@ def sniff_encoding(head: bytes) -> str:
 
 
 def check_encoding(name: str) -> str:
-    """A text encoding's canonical Python name. Raises YakError (`bad-encoding`)."""
+    """A text encoding's canonical Python name. Raises UsageError (`bad-encoding`)."""
     try:
         io.TextIOWrapper(io.BytesIO(), name)  # unlike codecs.lookup it refuses base64 and others that are no text
         return codecs.lookup(name).name
     except (LookupError, ValueError):
-        raise YakError(
+        raise UsageError(
             "bad-encoding", f'"{name}" is not an encoding', why=f"such as {', '.join(ENCODINGS)}", try_=("utf-8",)
         ) from None
 

@@ -10,6 +10,7 @@ from yak.client.csv_files import LINE_CHARACTERS_MAX, LineTooLong
 from yak.client.produce import Outgoing
 from yak.client.record_json import BadRecord, parse_record
 from yak.errors import UsageError, closest
+from yak.view.formats import counted
 
 DELIMITERS = (",", ";", "\t", "|")
 SNIFFED_LINES = 20
@@ -238,7 +239,7 @@ class CsvSource:
     def _row(self, number: int, cells: list[str], line: int) -> Row:
         values = tuple(cells)
         if len(cells) != len(self.columns):
-            return Row(number, None, f"{len(cells)} columns, not {len(self.columns)}", values, line)
+            return Row(number, None, f"{counted(len(cells), 'column')}, not {len(self.columns)}", values, line)
         try:
             for cell in cells:
                 cell.encode()

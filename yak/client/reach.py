@@ -113,7 +113,7 @@ def _probe_of(address: str, answer: bytes) -> Probe:
     return Probe(
         address,
         "silent",
-        "it accepts connections but says nothing to a Kafka request: a broker that is paused or hangs, ZooKeeper, or TLS",
+        "it accepts connections but does not answer a Kafka request: a paused or hanging broker, HTTP, ZooKeeper, or TLS",
     )
 
 

@@ -61,7 +61,7 @@ def test_the_delimiter_is_found(delimiter):
 def test_bad_rows_say_what_is_wrong_and_do_not_stop_the_rest():
     text = "id,total\n1,2\n3\n4,5,6\n\udcff,7\n8,9\n"
     _, rows = csv_rows(text, key="id")
-    assert [row.problem for row in rows] == ["", "1 columns, not 2", "3 columns, not 2", "not UTF-8", ""]
+    assert [row.problem for row in rows] == ["", "1 column, not 2", "3 columns, not 2", "not UTF-8", ""]
     assert [row.number for row in rows] == [0, 1, 2, 3, 4]
     assert rows[2].cells == ("4", "5", "6")
 

@@ -28,8 +28,8 @@ def kafka(request):
         (lambda _: b"\x15\x03\x01\x00\x02\x02\x16", "TLS"),
         (lambda _: b"-ERR unknown command\r\n", "Redis"),
         (lambda _: b"SSH-2.0-OpenSSH", "answered"),
-        (lambda _: b"", "says nothing"),
-        (lambda _: None, "says nothing"),
+        (lambda _: b"", "does not answer a Kafka request"),
+        (lambda _: None, "does not answer a Kafka request"),
     ],
 )
 def test_server_that_is_not_kafka_is_named_in_the_error(answer, text):
@@ -61,11 +61,11 @@ def test_login_at_a_tls_listener_without_sasl_names_the_protocol_with_tls(tls):
     assert caught.value.why == "the listener there has no SASL: set security_protocol to SSL"
 
 
-def test_server_that_says_nothing_may_be_a_paused_broker():
+def test_server_that_does_not_answer_may_be_a_paused_broker():
     with answering(lambda _: None) as address, pytest.raises(Unreachable) as caught:
         require_kafka(address, budget_s=0.3)
     assert caught.value.message == f"{address} does not answer as Kafka"
-    assert "paused or hangs" in caught.value.why
+    assert "paused or hanging broker" in caught.value.why
     assert caught.value.try_[0].startswith("yak up --status")
 
 

@@ -133,3 +133,8 @@ def test_wrong_fault_is_refused_before_anything_is_sent(yak, sent, args, error):
     assert f"error[{error}]" in ran.err
     assert ran.code in (1, 2)
     assert sent.requests == []
+
+
+def test_fault_with_too_few_arguments_names_the_optional_one(yak, sent):
+    ran = yak("faults", "add", "lag_replica", "orders", "0")
+    assert "why:  it takes TOPIC PARTITION BROKER [DELAY_MS]" in ran.err

@@ -223,6 +223,6 @@ def refuse_remote(*addresses: str) -> None:
                 raise UsageError(
                     "abuse-remote",
                     f"{each} is not an address of this machine",
-                    why="an attack on a broker that others use takes it away from them",
+                    why="an attack may make the broker unusable for its clients",
                     try_=("yak chaos abuse", "yak chaos abuse --bootstrap localhost:9092"),
                 )

@@ -86,8 +86,8 @@ def parse_faults(text: str, *, own_processes: bool, metadata: str = REDIS) -> tu
             if BY_NAME[word] not in possible:
                 raise UsageError(
                     "fault-needs-processes",
-                    f"{word} cannot be done to a cluster that was not started here",
-                    why="with --bootstrap only clients are broken",
+                    f"{word} cannot be injected into a cluster that yak chaos run did not start",
+                    why="with --bootstrap a run injects faults into clients only",
                     try_=("yak chaos run --bootstrap ADDRESS --faults clients", f"yak chaos run --faults {word}"),
                 )
             chosen += [BY_NAME[word]] if BY_NAME[word] not in chosen else []

@@ -194,7 +194,7 @@ def test_a_file_sent_to_its_end_leaves_its_bad_rows_and_no_checkpoint(path):
     for number, _ in sent:
         settle(feed, sender, number)
     feed.close(sender, is_complete=True)
-    assert rejected(path) == [("8", "1 columns, not 2"), ("9", "no partition 9: there are 3, from 0 on")]
+    assert rejected(path) == [("8", "1 column, not 2"), ("9", "no partition 9: there are 3, from 0 on")]
     assert (feed.progress.settled, feed.progress.rejected) == (9, 2)
     assert not os.path.exists(checkpoint_path(path, "orders"))
     assert rows_settled(path, "orders") == 0

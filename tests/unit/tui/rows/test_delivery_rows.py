@@ -119,7 +119,7 @@ def test_an_upload_that_is_done_is_full_whatever_was_estimated():
 ROWS = (
     PreviewRow(2, "u1", '{"a":"1"}', (("s", "web"), ("n", None)), 0, "good"),
     PreviewRow(3, None, None, (), None, "warn", "no key: any partition"),
-    PreviewRow(4, None, "u3", (), None, "bad", "1 columns, not 3"),
+    PreviewRow(4, None, "u3", (), None, "bad", "1 column, not 3"),
 )
 
 
@@ -132,7 +132,7 @@ def test_preview_has_a_row_for_each_csv_row_with_a_sign_and_a_text():
     assert [[cell.text for cell in row.cells] for row in rows] == [
         ["2", "u1", '{"a":"1"}', "s=web n=-", "0", "[ok] yes"],
         ["3", "-", "-", "-", "-", "[!] no key: any partition"],
-        ["4", "-", "u3", "-", "-", "[x] 1 columns, not 3"],
+        ["4", "-", "u3", "-", "-", "[x] 1 column, not 3"],
     ]
     assert all(len(row.cells) == len(PREVIEW_COLUMNS) for row in rows)
 
