@@ -51,7 +51,7 @@ def error_of(future: Any) -> str:
     return name
 
 
-def test_librdkafka_receives_security_disabled_for_acl_changes(librdkafka: AdminClient) -> None:
+def test_librdkafka_receives_security_disabled_for_acl_changes(librdkafka):
     topic = (ResourceType.TOPIC, "orders", ResourcePatternType.LITERAL, "User:ann", "*")
     rule = (AclOperation.READ, AclPermissionType.ALLOW)
     (created,) = librdkafka.create_acls([AclBinding(*topic, *rule)]).values()
@@ -61,19 +61,19 @@ def test_librdkafka_receives_security_disabled_for_acl_changes(librdkafka: Admin
     assert described.result(PATIENCE_SECONDS) == []  # this client drops the error, also Apache Kafka's
 
 
-def test_librdkafka_finds_no_scram_users(librdkafka: AdminClient) -> None:
+def test_librdkafka_finds_no_scram_users(librdkafka):
     assert librdkafka.describe_user_scram_credentials().result(PATIENCE_SECONDS) == {}
     (ann,) = librdkafka.describe_user_scram_credentials(["ann"]).values()
     assert error_of(ann) == "RESOURCE_NOT_FOUND"
 
 
-def test_librdkafka_reads_the_configs_of_a_group(librdkafka: AdminClient) -> None:
+def test_librdkafka_reads_the_configs_of_a_group(librdkafka):
     resource = ConfigResource(ConfigResource.Type.GROUP, "any")
     (described,) = librdkafka.describe_configs([resource]).values()
     assert described.result(PATIENCE_SECONDS)["consumer.session.timeout.ms"].value == str(SESSION_MS)
 
 
-def test_librdkafka_sets_a_config_of_a_group(librdkafka: AdminClient) -> None:
+def test_librdkafka_sets_a_config_of_a_group(librdkafka):
     name, value = "consumer.session.timeout.ms", str(SESSION_MS + 1)
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.GROUP, "mine", incremental_configs=[entry])
@@ -83,7 +83,7 @@ def test_librdkafka_sets_a_config_of_a_group(librdkafka: AdminClient) -> None:
     assert described.result(PATIENCE_SECONDS)[name].value == value
 
 
-def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_python: KafkaAdminClient) -> None:
+def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_python):
     quorum = kafka_python.describe_metadata_quorum()["topics"][0]["partitions"][0]
     (voter,) = quorum["current_voters"]
     assert (quorum["leader_id"], voter["replica_id"], quorum["observers"]) == (1, 1, [])
@@ -93,9 +93,7 @@ def test_kafka_python_reads_quorum_features_transactions_and_resources(kafka_pyt
     assert kafka_python.list_config_resources()["broker"] == ["1"]
 
 
-def test_kafka_python_leaves_a_replica_in_the_log_directory_that_it_is_in(
-    kafka_python: KafkaAdminClient, unique_topic: str
-) -> None:
+def test_kafka_python_leaves_a_replica_in_the_log_directory_that_it_is_in(kafka_python, unique_topic):
     kafka_python.create_topics({unique_topic: {"num_partitions": 1, "replication_factor": 1}})
     kafka_python.wait_for_topics([unique_topic])
     (described,) = kafka_python.describe_log_dirs()
@@ -131,9 +129,7 @@ CONFIGS = ("kafka.admin.ConfigCommand", "--describe", "--entity-type")
         ([*CONFIGS, "client-metrics"], ""),
     ],
 )
-def test_kafkas_tools_find_no_unsupported_api(
-    tools: KafkaTools, bootstrap: str, command: list[str], expected: str
-) -> None:
+def test_kafkas_tools_find_no_unsupported_api(tools, bootstrap, command, expected):
     name, *words = command
     printed = tools.run(name, bootstrap, *words).printed
     assert expected in printed, printed[-2000:]

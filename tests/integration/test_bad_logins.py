@@ -56,9 +56,7 @@ def assert_served(client: RawClient) -> None:
 @pytest.mark.parametrize("state", ["connected", "handshaken"])
 @pytest.mark.parametrize("length", [TWO_GIB, TWO_GIB - 4, 600_000, -1, -(2**31), 0, 7])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_length_that_no_login_has_closes_the_connection_at_once(
-    broker: LoginBroker, protocol: str, length: int, state: str
-) -> None:
+def test_length_that_no_login_has_closes_the_connection_at_once(broker, protocol, length, state):
     with connected(broker, protocol) as client:
         if state == "handshaken":
             client.ask(HANDSHAKE, 1, mechanism="PLAIN")
@@ -66,14 +64,14 @@ def test_length_that_no_login_has_closes_the_connection_at_once(
         assert client.is_closed(SOON_SECONDS)
 
 
-def test_two_gib_announced_on_a_tls_listener_without_tls_closes_the_connection_at_once(broker: LoginBroker) -> None:
+def test_two_gib_announced_on_a_tls_listener_without_tls_closes_the_connection_at_once(broker):
     with RawClient(int(broker.addresses[TLS].rpartition(":")[2])) as client:
         client.send(struct.pack(">i", TWO_GIB) + b"x" * 100)
         assert client.is_closed(SOON_SECONDS)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_api_but_those_of_a_login_is_served_before_it(broker: LoginBroker, protocol: str) -> None:
+def test_no_api_but_those_of_a_login_is_served_before_it(broker, protocol):
     for api_key in sorted(set(TABLE) - {HANDSHAKE, API_VERSIONS}):
         version = TABLE[api_key].VERSIONS[-1]
         with connected(broker, protocol) as client:
@@ -83,7 +81,7 @@ def test_no_api_but_those_of_a_login_is_served_before_it(broker: LoginBroker, pr
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_many_half_logins_keep_no_client_out(broker: LoginBroker, protocol: str) -> None:
+def test_many_half_logins_keep_no_client_out(broker, protocol):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
             half = stack.enter_context(connected(broker, protocol))
@@ -99,7 +97,7 @@ def test_many_half_logins_keep_no_client_out(broker: LoginBroker, protocol: str)
 ODD_NAMES = ["größe-🐃", "a b", "a,b", "a\nb\x01", "*", "x" * 250, "a=b;c", "'; DROP", "\u202egnp", "--topic"]
 
 
-def test_acls_with_odd_names_are_added_listed_and_removed_by_commands(broker: LoginBroker) -> None:
+def test_acls_with_odd_names_are_added_listed_and_removed_by_commands(broker):
     topics = [f"--topic={name}" for name in ODD_NAMES]
     broker.yak("acls", "add", *(f"--allow=User:{name}" for name in ODD_NAMES), "--operation", "read", *topics)
     rows = json.loads(broker.yak("acls", "list", "-o", "json"))

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from conftest import BrokerHarness
 from support.waiting import wait_until
 
 from yak.commands.main import run
@@ -42,7 +41,7 @@ def forget_one_record(monkeypatch: pytest.MonkeyPatch, partition: str) -> None:
     monkeypatch.setattr(Recorder, "history", incomplete)
 
 
-def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(yak: Any) -> None:
+def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(yak):
     ran = yak.run("demo", "restart", "--fast", "-o", "json", timeout=90)
     assert ran.code == 0, ran.err
     verdict = ran.json
@@ -57,7 +56,7 @@ def test_the_only_broker_is_killed_and_every_acknowledged_message_is_read_back(y
     assert not (yak.folder / "yak-data").exists()
 
 
-def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> None:
+def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak):
     ran = yak.run("demo", "election", "--fast", "-o", "json", timeout=120)
     assert ran.code == 0, ran.err
     verdict = ran.json
@@ -71,7 +70,7 @@ def test_the_quorums_leader_is_killed_and_another_voter_is_elected(yak: Any) -> 
     assert "Redis and" not in ran.err
 
 
-def test_demo_without_a_terminal_prints_numbered_steps_and_keeps_a_cluster_that_can_be_inspected(yak: Any) -> None:
+def test_demo_without_a_terminal_prints_numbered_steps_and_keeps_a_cluster_that_can_be_inspected(yak):
     ran = yak.run("demo", "restart", "--duration", "1s", "--keep", "--data-dir", "kept", timeout=90)
     assert ran.code == 0, ran.err
     for number in range(1, 7):
@@ -85,9 +84,7 @@ def test_demo_without_a_terminal_prints_numbered_steps_and_keeps_a_cluster_that_
     assert status["bootstrap"] in ran.err
 
 
-def test_demo_detects_a_single_missing_record_and_exits_with_code_4(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_demo_detects_a_single_missing_record_and_exits_with_code_4(monkeypatch, capsys):
     forget_one_record(monkeypatch, "files-0")
     assert run(["demo", "restart", "--duration", "1s", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
@@ -96,7 +93,7 @@ def test_demo_detects_a_single_missing_record_and_exits_with_code_4(
     assert verdict["read"] == verdict["acknowledged"] - 1
 
 
-def test_the_leader_of_three_brokers_is_killed_and_nothing_is_lost(yak: Any) -> None:
+def test_the_leader_of_three_brokers_is_killed_and_nothing_is_lost(yak):
     ran = yak.run("demo", "--fast", "-o", "json", timeout=110)
     assert ran.code == 0, ran.err
     verdict = ran.json
@@ -112,16 +109,14 @@ def test_the_leader_of_three_brokers_is_killed_and_nothing_is_lost(yak: Any) -> 
     assert "back in every ISR" in ran.err
 
 
-def test_a_failover_that_lost_a_message_is_exit_code_4(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failover_that_lost_a_message_is_exit_code_4(monkeypatch, capsys):
     forget_one_record(monkeypatch, "server_metrics-0")
     assert run(["demo", "failover", "--duration", "1s", "-o", "json"]) == 4
     verdict = json.loads(capsys.readouterr().out)
     assert (verdict["ok"], verdict["lost"]) == (False, 1)
 
 
-def test_a_topic_counts_as_deleted_only_once_the_producer_finds_it_gone(module_broker: BrokerHarness) -> None:
+def test_a_topic_counts_as_deleted_only_once_the_producer_finds_it_gone(module_broker):
     admin = AdminClient({"bootstrap.servers": module_broker.bootstrap, "log_level": 0})
     flow = ObservedFlow(module_broker.bootstrap, lambda pause: None)
     flow.start()

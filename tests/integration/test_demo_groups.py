@@ -16,7 +16,7 @@ from yak.local.demo.group_member import MemberProcess, MemberSettings
 from yak.sim.history_checker.history import Event, History, Poll
 
 
-def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_for(yak: Any) -> None:
+def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_for(yak):
     ran = yak.run("demo", "groups", "--fast", "-o", "json", timeout=110)
     assert ran.code == 0, ran.err
     verdict = ran.json
@@ -46,7 +46,7 @@ def test_a_member_and_the_coordinator_are_killed_and_every_message_is_accounted_
 
 
 @pytest.mark.thorough
-def test_demo_groups_with_keep_leaves_a_cluster_whose_group_has_read_all_records(yak: Any) -> None:
+def test_demo_groups_with_keep_leaves_a_cluster_whose_group_has_read_all_records(yak):
     ran = yak.run("demo", "groups", "--fast", "--keep", "--data-dir", "kept", timeout=110)
     assert ran.code == 0, ran.err
     assert ran.out.startswith("PARTITION")
@@ -63,9 +63,7 @@ def test_demo_groups_with_keep_leaves_a_cluster_whose_group_has_read_all_records
     assert yak.run("down", "--data-dir", "kept").code == 0
 
 
-def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_code_4(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_code_4(monkeypatch, capsys):
     complete = groups.partition_counts
     missing: list[Poll] = []
     repeated: list[Poll] = []
@@ -84,7 +82,7 @@ def test_a_message_that_no_member_read_and_one_read_after_its_commit_are_exit_co
         assert verdict[name] == sum(len(run.offsets) for run in poll.runs) > 0
 
 
-def test_member_process_ends_when_its_parent_process_has_ended() -> None:
+def test_member_process_ends_when_its_parent_process_has_ended():
     told: queue.SimpleQueue[Event] = queue.SimpleQueue()
     member = MemberProcess(MemberSettings("127.0.0.1:1", "g", "t", "alone", 6000), told.put)
     member.start()

@@ -122,7 +122,7 @@ def described(bootstrap: str) -> Any:
     return admin.describe_cluster(request_timeout=30).result(40)
 
 
-def test_testcontainers_script_starts_a_broker_that_a_client_can_use(containers: Containers, tmp_path: Path) -> None:
+def test_testcontainers_script_starts_a_broker_that_a_client_can_use(containers, tmp_path):
     outside, broker, controller = (ports.find_lasting("127.0.0.1") for _ in range(3))
     listeners = f"PLAINTEXT://0.0.0.0:{outside},BROKER://0.0.0.0:{broker},CONTROLLER://0.0.0.0:{controller}"
     variables = {
@@ -149,9 +149,7 @@ def test_testcontainers_script_starts_a_broker_that_a_client_can_use(containers:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
-def test_health_check_knows_the_address_and_the_protocol_of_http(
-    containers: Containers, tmp_path: Path, host: str
-) -> None:
+def test_health_check_knows_the_address_and_the_protocol_of_http(containers, tmp_path, host):
     certificate = identities.make(tmp_path / "certs").broker
     https = {"KAFKA_YAK_HTTP_SECURITY_PROTOCOL": "SSL", "KAFKA_SSL_KEYSTORE_LOCATION": certificate}
     for name, more in (("http", {}), ("https", https)):
@@ -161,7 +159,7 @@ def test_health_check_knows_the_address_and_the_protocol_of_http(
         assert containers.is_healthy(name, variables)
 
 
-def test_three_combined_nodes_of_kafkas_compose_file_form_one_cluster(containers: Containers) -> None:
+def test_three_combined_nodes_of_kafkas_compose_file_form_one_cluster(containers):
     """The variables of apache/kafka's docker/examples/docker-compose-files/cluster/combined/plaintext."""
     inside, control, outside = ([ports.find_lasting("127.0.0.1") for _ in range(3)] for _ in range(3))
     for node in (1, 2, 3):
@@ -193,7 +191,7 @@ def test_three_combined_nodes_of_kafkas_compose_file_form_one_cluster(containers
     assert sorted(node.port for node in cluster.nodes) == sorted(outside)
 
 
-def test_variable_that_makes_no_sense_ends_with_one_message_and_exit_code_2(containers: Containers) -> None:
+def test_variable_that_makes_no_sense_ends_with_one_message_and_exit_code_2(containers):
     containers.start("wrong", {"KAFKA_NUM_PARTITONS": "3"})
     assert containers.ended("wrong") == 2
     assert containers.log("wrong").splitlines() == [
@@ -203,7 +201,7 @@ def test_variable_that_makes_no_sense_ends_with_one_message_and_exit_code_2(cont
     ]
 
 
-def test_arguments_and_a_mounted_file_set_configs_below_the_variables(containers: Containers, tmp_path: Path) -> None:
+def test_arguments_and_a_mounted_file_set_configs_below_the_variables(containers, tmp_path):
     mounted = tmp_path / "server.properties"
     mounted.write_text("num.partitions=5\nlog.retention.ms=1000\n")
     variables = {"YAK_PROPERTIES_FILE": str(mounted), "KAFKA_NUM_PARTITIONS": "6"}
@@ -229,9 +227,7 @@ def moved(text: str, moves: Mapping[str, str]) -> str:
     return text
 
 
-def test_compose_brokers_with_their_own_variables_form_a_replicated_cluster(
-    containers: Containers, tmp_path: Path
-) -> None:
+def test_compose_brokers_with_their_own_variables_form_a_replicated_cluster(containers, tmp_path):
     services = COMPOSE["services"]
     store = ports.find_lasting("127.0.0.1")
     server, *arguments = services["redis"]["command"]
@@ -257,7 +253,7 @@ def test_compose_brokers_with_their_own_variables_form_a_replicated_cluster(
     assert {str(node.port) for node in metadata.brokers.values()} == {moves[port] for port in ("9092", "9093", "9094")}
 
 
-def test_compose_file_publishes_what_its_brokers_serve_and_mounts_what_is_there() -> None:
+def test_compose_file_publishes_what_its_brokers_serve_and_mounts_what_is_there():
     services = COMPOSE["services"]
     for number, name in enumerate(BROKERS):
         broker = services[name]
@@ -278,7 +274,7 @@ def test_compose_file_publishes_what_its_brokers_serve_and_mounts_what_is_there(
     assert scraped[0]["targets"] == [f"{name}:{8080 + number}" for number, name in enumerate(BROKERS)]
 
 
-def test_dockerfile_has_another_user_than_root_a_health_check_and_the_scripts() -> None:
+def test_dockerfile_has_another_user_than_root_a_health_check_and_the_scripts():
     lines = (FOLDER / "Dockerfile").read_text().splitlines()
     assert [line for line in lines if line.startswith("USER ")] == ["USER appuser"]
     assert 'CMD ["/etc/kafka/docker/run"]' in lines

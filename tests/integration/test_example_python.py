@@ -30,9 +30,7 @@ def test_python_example_passes_against_one_cluster():
 @pytest.mark.parametrize(
     ("moment", "signal_number"), [("the cluster starts", signal.SIGTERM), ("a suite runs", signal.SIGINT)]
 )
-def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(
-    moment: str, signal_number: signal.Signals, tmp_path: Path
-) -> None:
+def test_examples_ended_by_a_signal_leave_no_cluster_and_no_suite(moment, signal_number, tmp_path):
     folder, tools, begun = tmp_path / "folder", tmp_path / "tools", tmp_path / "begun"
     suite = str(ROOT / "build/examples/go")
     folder.mkdir()

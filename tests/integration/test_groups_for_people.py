@@ -106,7 +106,7 @@ def described(kafka: Callable[..., Any], group: str) -> dict[str, Any]:
     return dict(document)
 
 
-def test_a_group_resumes_after_kill_9_with_nothing_lost(kafka: Any, printing: Any, topic: str, tmp_path: Path) -> None:
+def test_a_group_resumes_after_kill_9_with_nothing_lost(kafka, printing, topic, tmp_path):
     lines = fill(kafka, tmp_path, topic, 0, 20_000)
     first = printing(topic, "-g", topic, "--from-beginning", "--commit-every", "500", "--format", "%v\\n")
     wait(lambda: len(first.lines) >= 3000)
@@ -127,9 +127,7 @@ def test_a_group_resumes_after_kill_9_with_nothing_lost(kafka: Any, printing: An
 @pytest.mark.parametrize(
     ("number", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
-def test_a_signal_ends_it_in_order_and_nothing_comes_twice(
-    kafka: Any, printing: Any, topic: str, tmp_path: Path, number: int, code: int, word: str
-) -> None:
+def test_a_signal_ends_it_in_order_and_nothing_comes_twice(kafka, printing, topic, tmp_path, number, code, word):
     lines = fill(kafka, tmp_path, topic, 0, 3000)
     first = printing(topic, "-g", topic, "--from-beginning", "--commit-every", "1h", "--format", "%v\\n")
     wait(lambda: len(first.lines) == 3000)
@@ -142,7 +140,7 @@ def test_a_signal_ends_it_in_order_and_nothing_comes_twice(
     assert sorted(first.lines) == sorted(lines)
 
 
-def test_two_consumers_share_the_partitions_and_are_seen(kafka: Any, printing: Any, topic: str, tmp_path: Path) -> None:
+def test_two_consumers_share_the_partitions_and_are_seen(kafka, printing, topic, tmp_path):
     pair = [printing(topic, "-g", topic, "--from-beginning", "--format", "%v\\n") for _ in range(2)]
     wait(lambda: len(rows := kafka("groups", "members", topic, "-o", "json").json if known(kafka, topic) else []) == 2
          and all(each["assignment"] for each in rows))  # fmt: skip
@@ -180,7 +178,7 @@ def known(kafka: Any, group: str) -> bool:
     return group in {each["group"] for each in kafka("groups", "list", "--no-lag", "-o", "json").json}
 
 
-def test_lag_in_records_and_in_time(kafka: Any, topic: str) -> None:
+def test_lag_in_records_and_in_time(kafka, topic):
     kafka("produce", topic, "-p", "0", "-m", "a", "--timestamp", "-1h")
     kafka("produce", topic, "-p", "0", "-m", "b", "--timestamp", "-30m")
     kafka("produce", topic, "-p", "1", "-m", "c", "--timestamp", "-10m")
@@ -197,9 +195,7 @@ def test_lag_in_records_and_in_time(kafka: Any, topic: str) -> None:
     assert (quick["lag"], quick["lag_ms"]) == (2, 0), "only what is all read has a known age"
 
 
-def test_a_reader_that_went_away_leaves_what_it_was_not_given(
-    kafka: Any, topic: str, servers: str, tmp_path: Path
-) -> None:
+def test_a_reader_that_went_away_leaves_what_it_was_not_given(kafka, topic, servers, tmp_path):
     fill(kafka, tmp_path, topic, 0, 50_000)
     shell = " ".join(
         [*map(repr, yak_argv("consume", topic, "-g", topic, "--from-beginning", "-b", servers)), "| head -n 1"]
@@ -211,7 +207,7 @@ def test_a_reader_that_went_away_leaves_what_it_was_not_given(
     assert committed < 50_000
 
 
-def test_no_commit_and_a_limit_commit_what_they_say(kafka: Any, topic: str) -> None:
+def test_no_commit_and_a_limit_commit_what_they_say(kafka, topic):
     kafka("produce", topic, "-p", "0", *(word for n in range(10) for word in ("-m", f"m{n}")))
     words = ("consume", topic, "-g", topic, "--from-beginning")
     assert len(kafka(*words, "-e", "--no-commit").out.splitlines()) == 10
@@ -223,7 +219,7 @@ def test_no_commit_and_a_limit_commit_what_they_say(kafka: Any, topic: str) -> N
     assert kafka(*words, "--timeout-ms", "200", code=5).out == ""
 
 
-def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic: str, servers: str) -> None:
+def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka, topic, servers):
     kafka("produce", topic, "-p", "1", *(word for n in range(5) for word in ("-m", f"m{n}")))
     new = Consumer(
         {
@@ -260,9 +256,7 @@ def test_groups_of_the_new_protocol_are_seen_moved_and_deleted(kafka: Any, topic
     assert not known(kafka, topic)
 
 
-def test_yak_consume_joins_a_group_of_the_consumer_protocol(
-    kafka: Any, printing: Any, topic: str, servers: str
-) -> None:
+def test_yak_consume_joins_a_group_of_the_consumer_protocol(kafka, printing, topic, servers):
     new = Consumer(
         {"bootstrap.servers": servers, "group.id": topic, "client.id": "modern", "group.protocol": "consumer"}
     )

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +157,7 @@ def lose_a_leader_and_have_it_back(cluster: Cluster, topic: str, load: SteadyLoa
 
 
 @pytest.mark.parametrize("lose", [emptied, without_its_last_second, put_back_to_an_old_copy])
-def test_lost_metadata_are_restored_manually_while_brokers_continue(
-    cluster: Cluster, unique_topic: str, tmp_path: Path, yak: Any, lose: Callable[[Cluster, Path], None]
-) -> None:
+def test_lost_metadata_are_restored_manually_while_brokers_continue(cluster, unique_topic, tmp_path, yak, lose):
     cluster.create(unique_topic, 3)
     incarnation, secret = cluster.redis.incarnation(), cluster.secret()
     with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:
@@ -183,9 +181,7 @@ def test_lost_metadata_are_restored_manually_while_brokers_continue(
     assert load.slowest_ack_seconds < 10
 
 
-def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(
-    cluster: Cluster, unique_topic: str, yak: Any
-) -> None:
+def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(cluster, unique_topic, yak):
     cluster.create(unique_topic)
     secret = cluster.secret()
     emptied(cluster, Path())
@@ -203,7 +199,7 @@ def test_broker_without_its_copy_of_the_secret_joins_after_a_restore(
     assert cluster.secret() == secret
 
 
-def test_restore_without_a_broker_is_refused_until_it_answers(cluster: Cluster, unique_topic: str, yak: Any) -> None:
+def test_restore_without_a_broker_is_refused_until_it_answers(cluster, unique_topic, yak):
     cluster.create(unique_topic)
     incarnation = cluster.redis.incarnation()
     words = ("cluster", "restore", "--redis-url", cluster.redis.url)
@@ -243,7 +239,7 @@ def start_frozen(cluster: Cluster, node_id: int) -> None:
     assert refused.value.code == "broker-frozen"
 
 
-def test_accepted_loss_is_restored_and_in_every_log(cluster: Cluster, unique_topic: str, yak: Any) -> None:
+def test_accepted_loss_is_restored_and_in_every_log(cluster, unique_topic, yak):
     cluster.create(unique_topic)
     missing = next(node for node in NODES if node != cluster.partition(unique_topic).leader)
     others = [node for node in NODES if node != missing]
@@ -264,7 +260,7 @@ def test_accepted_loss_is_restored_and_in_every_log(cluster: Cluster, unique_top
     wait_until(lambda: len(cluster.partition(unique_topic).isrs) == 3, "it is in sync again", 20)
 
 
-def test_slow_or_absent_redis_stops_no_client_and_freezes_no_broker(cluster: Cluster, unique_topic: str) -> None:
+def test_slow_or_absent_redis_stops_no_client_and_freezes_no_broker(cluster, unique_topic):
     cluster.create(unique_topic, 3)
     incarnation = cluster.redis.incarnation()
     with SteadyLoad(cluster.bootstrap, unique_topic, partitions=3) as load:

@@ -53,7 +53,7 @@ def committed(bootstrap: str) -> int:
     return found.offset
 
 
-def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster: LocalCluster, yak: Any) -> None:
+def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster, yak):
     before = cluster.status()
     Admin(before.bootstrap).alter_configs("topic", TOPIC, {"retention.ms": "123456789"})
     with SteadyLoad(before.bootstrap, TOPIC, partitions=3, acks="all", pause_seconds=0.005) as load:
@@ -83,9 +83,7 @@ def test_cluster_under_load_moves_to_a_quorum_and_back_and_loses_nothing(cluster
     check_complete(load, before.bootstrap, TOPIC)
 
 
-def test_interrupted_move_of_metadata_continues_after_the_quorum_leader_was_killed(
-    cluster: LocalCluster, yak: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_move_of_metadata_continues_after_the_quorum_leader_was_killed(cluster, yak, monkeypatch):
     bootstrap = cluster.status().bootstrap
     set_target = migration.set_target
 

@@ -109,9 +109,7 @@ def refused(ran: Any, file: Path, slug: str, found: str, known: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "edit", "slug", "found", "known"), FILES, ids=[each[0] for each in FILES])
-def test_a_file_of_a_newer_version_ends_the_start(
-    data: Path, yak: Any, redis_databases: Any, name: str, edit: Edit, slug: str, found: str, known: str
-) -> None:
+def test_a_file_of_a_newer_version_ends_the_start(data, yak, redis_databases, name, edit, slug, found, known):
     (file,) = data.glob(name)
     edit(file)
     before = unchanged(data)
@@ -124,9 +122,7 @@ def test_a_file_of_a_newer_version_ends_the_start(
 @pytest.mark.parametrize(
     ("name", "edit", "slug", "found", "known"), QUORUM_FILES, ids=[each[0] for each in QUORUM_FILES]
 )
-def test_a_file_of_a_newer_quorum_ends_the_start(
-    quorum_data: Path, yak: Any, name: str, edit: Edit, slug: str, found: str, known: str
-) -> None:
+def test_a_file_of_a_newer_quorum_ends_the_start(quorum_data, yak, name, edit, slug, found, known):
     file = quorum_data / name
     edit(file)
     before = unchanged(quorum_data)
@@ -134,7 +130,7 @@ def test_a_file_of_a_newer_quorum_ends_the_start(
     assert unchanged(quorum_data) == before
 
 
-def test_the_state_of_yak_up_of_a_newer_version_is_refused(yak: Any) -> None:
+def test_the_state_of_yak_up_of_a_newer_version_is_refused(yak):
     assert yak.run("up", "-d", "--port", "0", "--no-http").code == 0
     assert yak.run("down").code == 0
     file = Path(yak.folder) / "yak-data" / "cluster.json"
@@ -146,7 +142,7 @@ def test_the_state_of_yak_up_of_a_newer_version_is_refused(yak: Any) -> None:
     with_json("version", 1)(file)  # for what stops the cluster behind the test
 
 
-def test_a_metadata_record_of_a_newer_version_in_redis_ends_the_start(broker: Any, yak: Any, tmp_path: Path) -> None:
+def test_a_metadata_record_of_a_newer_version_in_redis_ends_the_start(broker, yak, tmp_path):
     broker.start()
     broker.stop()
     with redis.Redis.from_url(broker.redis_url, decode_responses=True) as client:

@@ -43,7 +43,7 @@ def holders(bootstrap: str) -> set[int]:
     return {node for topic in topics.values() for each in topic.partitions.values() for node in each.replicas}
 
 
-def test_a_removed_broker_leaves_under_load_and_nothing_is_lost(cluster: LocalCluster, yak: Any) -> None:
+def test_a_removed_broker_leaves_under_load_and_nothing_is_lost(cluster, yak):
     bootstrap = start(cluster, 4, leaders=4)
     make_topic(bootstrap)
     with SteadyLoad(bootstrap, TOPIC, partitions=6) as load:
@@ -68,7 +68,7 @@ def test_a_removed_broker_leaves_under_load_and_nothing_is_lost(cluster: LocalCl
     assert again.started == (6,), "no number of a broker is used twice"
 
 
-def test_interrupted_node_removal_resumes(cluster: LocalCluster, yak: Any) -> None:
+def test_interrupted_node_removal_resumes(cluster, yak):
     bootstrap = start(cluster, 3)
     make_topic(bootstrap, partitions=60, replicas=2)
     child = yak.start("node", "remove", "3", "--yes")
@@ -84,7 +84,7 @@ def test_interrupted_node_removal_resumes(cluster: LocalCluster, yak: Any) -> No
     assert holders(cluster.status().bootstrap) == {1, 2}
 
 
-def test_a_voter_becomes_an_observer_before_it_is_removed(cluster: LocalCluster, yak: Any) -> None:
+def test_a_voter_becomes_an_observer_before_it_is_removed(cluster, yak):
     bootstrap = start(cluster, 4, metadata="raft")
     make_topic(bootstrap)
     leader = describe_quorum(bootstrap.split(",")[0], timeout_s=10).leader_id
@@ -99,9 +99,7 @@ def test_a_voter_becomes_an_observer_before_it_is_removed(cluster: LocalCluster,
     assert leader not in holders(cluster.status().bootstrap)
 
 
-def test_a_broker_that_yak_up_did_not_start_is_stopped_by_the_operator(
-    make_broker: Any, redis_databases: Any, tmp_path: Path, yak: Any
-) -> None:
+def test_a_broker_that_yak_up_did_not_start_is_stopped_by_the_operator(make_broker, redis_databases, tmp_path, yak):
     with redis_databases.borrow() as url:
         one, two = make_broker(tmp_path / "1", url).start(node_id=1), make_broker(tmp_path / "2", url).start(node_id=2)
         make_topic(one.bootstrap, partitions=4, replicas=1)
@@ -120,7 +118,7 @@ def test_a_broker_that_yak_up_did_not_start_is_stopped_by_the_operator(
         assert "error[last-broker]" in alone.err
 
 
-def test_a_broker_that_ends_while_it_takes_partitions_is_replaced_by_another(cluster: LocalCluster, yak: Any) -> None:
+def test_a_broker_that_ends_while_it_takes_partitions_is_replaced_by_another(cluster, yak):
     bootstrap = start(cluster, 4, leaders=4)
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     placed = [[1, 2], [1, 3], [2, 1], [3, 1]]

@@ -101,9 +101,7 @@ def fill(disk: Path, free_bytes: int) -> None:
 
 
 @pytest.mark.parametrize("command", [("up", "-d"), ("serve", "--metadata", "raft")], ids=["up", "serve"])
-def test_a_full_disk_ends_the_start_with_the_file_and_no_orphan(
-    yak: Any, marked: Marked, small_disk: Path, command: tuple[str, ...]
-) -> None:
+def test_a_full_disk_ends_the_start_with_the_file_and_no_orphan(yak, marked, small_disk, command):
     fill(small_disk, 0)
     child = marked.start(*command, "--port", "0", "--no-http", "--data-dir", str(small_disk / "data"))
     out, err = child.communicate(timeout=60)
@@ -112,7 +110,7 @@ def test_a_full_disk_ends_the_start_with_the_file_and_no_orphan(
     marked.check_no_orphan()
 
 
-def test_a_disk_that_fills_during_the_start_leaves_a_cluster_or_an_error(marked: Marked, small_disk: Path) -> None:
+def test_a_disk_that_fills_during_the_start_leaves_a_cluster_or_an_error(marked, small_disk):
     """Wherever the room ends: either all of the cluster runs, or none of it."""
     for free in (4096, 8192, 16384, 40960, 131072):
         fill(small_disk, free)
@@ -138,7 +136,7 @@ def test_a_disk_that_fills_during_the_start_leaves_a_cluster_or_an_error(marked:
     [({"LC_ALL": "C", "TERM": "dumb"}, "d\u00e4t"), (ASCII, "dat")],
     ids=["LC_ALL=C", "ascii alone"],
 )
-def test_a_dumb_terminal_gets_plain_text(marked: Marked, surroundings: dict[str, str], folder: str) -> None:
+def test_a_dumb_terminal_gets_plain_text(marked, surroundings, folder):
     marked._environment |= surroundings
     where = ("--data-dir", folder)
     texts = []
@@ -177,7 +175,7 @@ def test_a_data_directory_whose_name_is_no_text_is_refused_before_anything_start
     assert {path.name for path in marked.folder.iterdir()} <= {".local"}  # where the last error is written
 
 
-def test_a_reader_that_goes_away_does_not_stop_a_broker(marked: Marked) -> None:
+def test_a_reader_that_goes_away_does_not_stop_a_broker(marked):
     read, write = os.pipe()
     ready = marked.folder / "ready"
     words = (
@@ -195,7 +193,7 @@ def test_a_reader_that_goes_away_does_not_stop_a_broker(marked: Marked) -> None:
     marked.check_no_orphan()
 
 
-def test_commands_work_without_standard_streams(marked: Marked) -> None:
+def test_commands_work_without_standard_streams(marked):
     words = " ".join(f"'{word}'" for word in yak_argv("up", "-d", "--port", "0", "--no-http"))
     child = subprocess.Popen(
         ["sh", "-c", f"exec {words} <&- >&- 2>&-"], cwd=marked.folder, env=marked._environment, start_new_session=True
@@ -205,7 +203,7 @@ def test_commands_work_without_standard_streams(marked: Marked) -> None:
     marked.check_no_orphan()
 
 
-def test_a_pipe_that_closes_ends_yak_up_detached_with_its_cluster_up(marked: Marked) -> None:
+def test_a_pipe_that_closes_ends_yak_up_detached_with_its_cluster_up(marked):
     read, write = os.pipe()
     os.close(read)
     child = marked.start("up", "-d", "--port", "0", "--no-http", stdout=write)
@@ -222,7 +220,7 @@ def test_a_pipe_that_closes_ends_yak_up_detached_with_its_cluster_up(marked: Mar
 # ---------------------------------------------------------------------------------------------------- starts, and Ctrl+C
 
 
-def test_two_starts_at_once_make_one_cluster(marked: Marked) -> None:
+def test_two_starts_at_once_make_one_cluster(marked):
     children = [marked.start("up", "-d", "--port", "0", "--no-http") for _ in range(2)]
     told = [child.communicate(timeout=90)[1] for child in children]
     codes = sorted(child.returncode for child in children)
@@ -243,7 +241,7 @@ def ctrl_c(marked: Marked, after_s: float, where: str) -> tuple[int, str]:
     return child.returncode, err
 
 
-def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked: Marked, pytestconfig: pytest.Config) -> None:
+def test_ctrl_c_at_any_moment_of_yak_up_leaves_no_process(marked, pytestconfig):
     began = time.monotonic()
     child = marked.start("up", "-d", "--port", "0", "--no-http", "--data-dir", "first")
     assert child.wait(60) == 0

@@ -64,9 +64,7 @@ def wait_in_sync(yak: Any, bootstrap: str) -> None:
     wait_until(lambda: yak.run("isr", "--check", "-q", "-b", bootstrap).code == 0, "all replicas are in sync", 60)
 
 
-def test_data_from_before_brokers_logged_in_to_each_other_open_after_a_restart_of_all(
-    yak: Any, older: Callable[[str], Any], data: Path
-) -> None:
+def test_data_from_before_brokers_logged_in_to_each_other_open_after_a_restart_of_all(yak, older, data):
     bootstrap = started(older(BEFORE_LOGINS), data)
     with SteadyLoad(bootstrap, TOPIC, partitions=3) as load:
         load.wait_for(COUNT)
@@ -80,9 +78,7 @@ def test_data_from_before_brokers_logged_in_to_each_other_open_after_a_restart_o
     committing.close()
 
 
-def test_a_cluster_of_an_earlier_commit_is_upgraded_one_by_one_under_load(
-    yak: Any, older: Callable[[str], Any], data: Path
-) -> None:
+def test_a_cluster_of_an_earlier_commit_is_upgraded_one_by_one_under_load(yak, older, data):
     bootstrap = started(older(FIRST_WITH_LOGINS), data)
     with SteadyLoad(bootstrap, TOPIC, partitions=3) as load:
         wait_in_sync(yak, bootstrap)

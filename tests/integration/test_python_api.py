@@ -41,7 +41,7 @@ def everything(client: yak.Client, topic: str, count: int) -> list[yak.Message]:
 # ------------------------------------------------------------------------------------------------------------- topics
 
 
-def test_topics_are_made_described_changed_and_deleted(client: yak.Client) -> None:
+def test_topics_are_made_described_changed_and_deleted(client):
     client.create_topic(
         "made", num_partitions=2, configs={"retention.ms": 60_000, "unclean.leader.election.enable": False}
     )
@@ -58,7 +58,7 @@ def test_topics_are_made_described_changed_and_deleted(client: yak.Client) -> No
     assert "made" not in client.topics()
 
 
-def test_topic_has_three_partitions_unless_num_partitions_is_given(broker: BrokerHarness) -> None:
+def test_topic_has_three_partitions_unless_num_partitions_is_given(broker):
     broker.start(num_partitions=5)
     with yak.connect(broker.bootstrap) as client:
         client.create_topic("three")
@@ -67,7 +67,7 @@ def test_topic_has_three_partitions_unless_num_partitions_is_given(broker: Broke
         assert len(client.topic("brokers-choice").partitions) == 5
 
 
-def test_create_topic_needs_a_single_call(module_broker: BrokerHarness, client: yak.Client) -> None:
+def test_create_topic_needs_a_single_call(module_broker, client):
     yak.create_topic("one-call", num_partitions=1, bootstrap=module_broker.bootstrap)
     assert "one-call" in client.topics()
 
@@ -75,7 +75,7 @@ def test_create_topic_needs_a_single_call(module_broker: BrokerHarness, client: 
 # ------------------------------------------------------------------------------------------------------------ sending
 
 
-def test_sent_values_are_consumed_as_the_same_values(client: yak.Client, topic: str) -> None:
+def test_sent_values_are_consumed_as_the_same_values(client, topic):
     values = [{"total": 12, "name": "ü"}, "12", 12, [1, None], True, None]
     with client.producer() as producer:
         for value in values:
@@ -87,7 +87,7 @@ def test_sent_values_are_consumed_as_the_same_values(client: yak.Client, topic: 
     assert found[-1].raw_value is None
 
 
-def test_the_future_says_where_the_record_is(client: yak.Client, topic: str) -> None:
+def test_the_future_says_where_the_record_is(client, topic):
     with client.producer() as producer:
         first = producer.send(topic, key="u1", value={"total": 12}, timestamp_ms=1_700_000_000_000).result(30)
         second = producer.send(topic, key="u1", value={"total": 13}).result(30)
@@ -98,7 +98,7 @@ def test_the_future_says_where_the_record_is(client: yak.Client, topic: str) -> 
     assert everything(client, topic, 1)[0].timestamp_ms in (first.timestamp_ms, chosen.timestamp_ms)
 
 
-def test_keys_meet_those_of_kafka_python(client: yak.Client, module_broker: BrokerHarness) -> None:
+def test_keys_meet_those_of_kafka_python(client, module_broker):
     """Java's too: tests/unit/protocol/test_murmur2.py has Kafka's own examples."""
     from kafka import KafkaProducer
 
@@ -116,13 +116,13 @@ def test_keys_meet_those_of_kafka_python(client: yak.Client, module_broker: Brok
         theirs.close()
 
 
-def test_records_without_a_key_go_to_every_partition(client: yak.Client, topic: str) -> None:
+def test_records_without_a_key_go_to_every_partition(client, topic):
     with client.producer(config={"sticky.partitioning.linger.ms": 0}) as producer:
         sent = [producer.send(topic, number) for number in range(200)]
     assert {delivery.result(30).partition for delivery in sent} == {0, 1, 2}
 
 
-def test_a_producer_sends_what_it_was_given_before_its_block_ends(client: yak.Client, topic: str) -> None:
+def test_a_producer_sends_what_it_was_given_before_its_block_ends(client, topic):
     with client.producer(linger_ms=20_000) as producer:
         deliveries = [producer.send(topic, number, partition=0) for number in range(1000)]
         assert len(producer) > 0
@@ -130,13 +130,13 @@ def test_a_producer_sends_what_it_was_given_before_its_block_ends(client: yak.Cl
     assert producer.is_closed
 
 
-def test_a_full_queue_makes_send_wait(client: yak.Client, topic: str) -> None:
+def test_a_full_queue_makes_send_wait(client, topic):
     with client.producer(config={"queue.buffering.max.messages": 10}) as producer:
         deliveries = [producer.send(topic, number, partition=0) for number in range(500)]
     assert [delivery.result(0).offset for delivery in deliveries] == list(range(500))
 
 
-def test_several_threads_can_share_a_producer(client: yak.Client, topic: str) -> None:
+def test_several_threads_can_share_a_producer(client, topic):
     with client.producer() as producer:
         threads = [
             threading.Thread(target=lambda: [producer.send(topic, number) for number in range(200)]) for _ in range(5)
@@ -148,20 +148,18 @@ def test_several_threads_can_share_a_producer(client: yak.Client, topic: str) ->
     assert sum(end for _, end in client.offsets(topic).values()) == 1000
 
 
-def test_without_acknowledgement_there_is_no_offset(client: yak.Client, topic: str) -> None:
+def test_without_acknowledgement_there_is_no_offset(client, topic):
     with client.producer(acks=0) as producer:
         assert producer.send(topic, 1).result(30).offset == -1
 
 
-def test_failed_send_whose_result_was_not_read_is_raised_at_the_end(client: yak.Client, topic: str) -> None:
+def test_failed_send_whose_result_was_not_read_is_raised_at_the_end(client, topic):
     with pytest.raises(yak.SendFailed) as failed, client.producer() as producer:
         producer.send(topic, 1, partition=77)
     assert (failed.value.code, failed.value.written) == ("unknown-partition", "no")
 
 
-def test_a_partition_that_is_not_there_fails_the_future_also_when_the_topic_is_known_already(
-    client: yak.Client, topic: str
-) -> None:
+def test_a_partition_that_is_not_there_fails_the_future_also_when_the_topic_is_known_already(client, topic):
     with client.producer() as producer:
         producer.send(topic, 1).result(30)
         failure = producer.send(topic, 1, partition=77).exception(30)
@@ -169,13 +167,13 @@ def test_a_partition_that_is_not_there_fails_the_future_also_when_the_topic_is_k
         assert (failure.code, failure.written) == ("unknown-partition", "no")
 
 
-def test_failed_send_whose_exception_was_read_is_not_raised_again(client: yak.Client, topic: str) -> None:
+def test_failed_send_whose_exception_was_read_is_not_raised_again(client, topic):
     with client.producer() as producer:
         assert isinstance(producer.send(topic, 1, partition=77).exception(30), yak.SendFailed)
         producer.flush()
 
 
-def test_an_error_in_the_block_is_not_hidden_and_its_records_are_sent(client: yak.Client, topic: str) -> None:
+def test_an_error_in_the_block_is_not_hidden_and_its_records_are_sent(client, topic):
     deliveries = []
 
     def work() -> None:
@@ -188,12 +186,12 @@ def test_an_error_in_the_block_is_not_hidden_and_its_records_are_sent(client: ya
     assert deliveries[0].result(0).offset == 0
 
 
-def test_a_record_too_large_is_refused_by_name(client: yak.Client, topic: str) -> None:
+def test_a_record_too_large_is_refused_by_name(client, topic):
     with client.producer() as producer, raises_error(yak.YakError, "record-too-large"):
         producer.send(topic, "x" * 2_000_000)
 
 
-def test_a_forgotten_producer_says_that_records_are_lost(client: yak.Client, topic: str) -> None:
+def test_a_forgotten_producer_says_that_records_are_lost(client, topic):
     producer = yak.Producer(client.bootstrap, linger_ms=20_000)
     producer.send(topic, 1)
     with pytest.warns(RuntimeWarning, match="forgotten with 1 record"):
@@ -237,7 +235,7 @@ def test_fork_leaves_clients_to_the_parent(client: yak.Client, topic: str) -> No
 # ------------------------------------------------------------------------------------------------------------ reading
 
 
-def test_poll_gives_what_is_there_and_nothing_after_its_time(client: yak.Client, topic: str) -> None:
+def test_poll_gives_what_is_there_and_nothing_after_its_time(client, topic):
     with client.producer() as producer:
         for number in range(10):
             producer.send(topic, number, partition=0)
@@ -251,7 +249,7 @@ def test_poll_gives_what_is_there_and_nothing_after_its_time(client: yak.Client,
         assert consumer.poll(0) == []
 
 
-def test_positions_follow_what_was_given(client: yak.Client, topic: str) -> None:
+def test_positions_follow_what_was_given(client, topic):
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with client.producer() as producer:
         for number in range(10):
@@ -275,7 +273,7 @@ def test_positions_follow_what_was_given(client: yak.Client, topic: str) -> None
 
 
 @pytest.mark.parametrize("reset", ["latest", "earliest"])
-def test_position_outside_the_log_is_the_one_after_the_reset(client: yak.Client, topic: str, reset: str) -> None:
+def test_position_outside_the_log_is_the_one_after_the_reset(client, topic, reset):
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with client.producer() as producer:
         producer.send(topic, 1, partition=0).result(30)
@@ -285,7 +283,7 @@ def test_position_outside_the_log_is_the_one_after_the_reset(client: yak.Client,
         assert consumer.position(zero) == 1
 
 
-def test_latest_is_taken_when_assign_is_called(client: yak.Client, topic: str) -> None:
+def test_latest_is_taken_when_assign_is_called(client, topic):
     with client.producer() as producer, client.consumer(auto_offset_reset="latest") as consumer:
         producer.send(topic, "before", partition=0).result(30)
         consumer.assign([TopicPartition(topic, 0)])
@@ -293,7 +291,7 @@ def test_latest_is_taken_when_assign_is_called(client: yak.Client, topic: str) -
         assert next(consumer).value == "after"
 
 
-def test_a_paused_partition_gives_nothing_and_loses_nothing(client: yak.Client, topic: str) -> None:
+def test_a_paused_partition_gives_nothing_and_loses_nothing(client, topic):
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with client.producer() as producer, client.consumer() as consumer:
         for number in range(50):
@@ -311,7 +309,7 @@ def test_a_paused_partition_gives_nothing_and_loses_nothing(client: yak.Client, 
             assert offsets == list(range(25))
 
 
-def test_pausing_everything_stops_everything(client: yak.Client, topic: str) -> None:
+def test_pausing_everything_stops_everything(client, topic):
     with client.producer() as producer, client.consumer() as consumer:
         consumer.assign(consumer.partitions(topic))
         consumer.pause()
@@ -321,7 +319,7 @@ def test_pausing_everything_stops_everything(client: yak.Client, topic: str) -> 
         assert next(consumer).value == 1
 
 
-def test_leaving_a_loop_over_a_consumer_loses_nothing(client: yak.Client, topic: str) -> None:
+def test_leaving_a_loop_over_a_consumer_loses_nothing(client, topic):
     with client.producer() as producer:
         for number in range(100):
             producer.send(topic, number, partition=0)
@@ -338,7 +336,7 @@ def test_leaving_a_loop_over_a_consumer_loses_nothing(client: yak.Client, topic:
     assert found == list(range(100))
 
 
-def test_record_that_is_not_json_stops_no_consumer(client: yak.Client, topic: str) -> None:
+def test_record_that_is_not_json_stops_no_consumer(client, topic):
     with client.producer(values=yak.BYTES) as producer:
         producer.send(topic, b"plain words", partition=0)
         producer.send(topic, b'{"total": 1}', partition=0)
@@ -349,7 +347,7 @@ def test_record_that_is_not_json_stops_no_consumer(client: yak.Client, topic: st
     assert good.value == {"total": 1}
 
 
-def test_a_serde_of_ones_own_is_used_on_both_sides(client: yak.Client, topic: str) -> None:
+def test_a_serde_of_ones_own_is_used_on_both_sides(client, topic):
     number = yak.Serde("eight bytes", lambda value: value.to_bytes(8, "big"), lambda raw: int.from_bytes(raw, "big"))
     with client.producer(values=number, keys=number) as producer:
         producer.send(topic, 41, key=7)
@@ -362,7 +360,7 @@ def test_a_serde_of_ones_own_is_used_on_both_sides(client: yak.Client, topic: st
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def test_each_mistake_is_named_and_explained(client: yak.Client, topic: str) -> None:
+def test_each_mistake_is_named_and_explained(client, topic):
     with client.consumer() as consumer:
         mistakes = {
             "topic-exists": lambda: client.create_topic(topic),
@@ -389,7 +387,7 @@ def test_each_mistake_is_named_and_explained(client: yak.Client, topic: str) -> 
         assert "closest" in made.value.why
 
 
-def test_offset_out_of_range_is_an_error_if_auto_offset_reset_is_error(client: yak.Client, topic: str) -> None:
+def test_offset_out_of_range_is_an_error_if_auto_offset_reset_is_error(client, topic):
     with client.consumer(auto_offset_reset="error") as consumer:
         consumer.assign({TopicPartition(topic, 0): 700})
         with raises_error(yak.YakError, "offset-out-of-range"):
@@ -398,7 +396,7 @@ def test_offset_out_of_range_is_an_error_if_auto_offset_reset_is_error(client: y
             consumer.assign([TopicPartition(topic, 0)])
 
 
-def test_closed_client_producer_and_consumer_raise_a_closed_error(client: yak.Client, topic: str) -> None:
+def test_closed_client_producer_and_consumer_raise_a_closed_error(client, topic):
     inner = yak.connect(client.bootstrap)
     producer, consumer = inner.producer(), inner.consumer()
     inner.close()
@@ -412,13 +410,13 @@ def test_closed_client_producer_and_consumer_raise_a_closed_error(client: yak.Cl
     consumer.close()
 
 
-def test_a_client_sends_what_its_producers_were_given(client: yak.Client, topic: str) -> None:
+def test_a_client_sends_what_its_producers_were_given(client, topic):
     with yak.connect(client.bootstrap) as inner:
         delivery = inner.producer(linger_ms=20_000).send(topic, 1)
     assert delivery.result(0).offset == 0
 
 
-def test_address_without_a_broker_is_reported_as_unreachable_within_seconds() -> None:
+def test_address_without_a_broker_is_reported_as_unreachable_within_seconds():
     from yak.local import ports
 
     address = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
@@ -428,7 +426,7 @@ def test_address_without_a_broker_is_reported_as_unreachable_within_seconds() ->
         assert address in made.value.message
 
 
-def test_producer_without_live_brokers_fails_within_the_delivery_timeout(broker: BrokerHarness) -> None:
+def test_producer_without_live_brokers_fails_within_the_delivery_timeout(broker):
     broker.start()
     producer = yak.Producer(broker.bootstrap, delivery_timeout=1.5)
     yak.create_topic("orders", 1, bootstrap=broker.bootstrap)

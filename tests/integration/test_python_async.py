@@ -80,7 +80,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
             producer.send(topic, number, partition=0)
 
 
-def test_topics_sending_and_reading(loop: Either, module_broker: BrokerHarness, topic: str) -> None:
+def test_topics_sending_and_reading(loop, module_broker, topic):
     async def main() -> None:
         async with loop.api.connect(module_broker.bootstrap) as client:
             await client.create_topic(f"{topic}-more", num_partitions=1)
@@ -122,7 +122,7 @@ def test_topics_sending_and_reading(loop: Either, module_broker: BrokerHarness, 
     loop.run(main)
 
 
-def test_many_tasks_share_a_producer(loop: Either, module_broker: BrokerHarness, topic: str) -> None:
+def test_many_tasks_share_a_producer(loop, module_broker, topic):
     sent = []
 
     async def main() -> None:
@@ -137,7 +137,7 @@ def test_many_tasks_share_a_producer(loop: Either, module_broker: BrokerHarness,
     assert sorted(each.offset for each in sent) == list(range(200))
 
 
-def test_a_cancelled_reader_loses_nothing(loop: Either, module_broker: BrokerHarness, topic: str) -> None:
+def test_a_cancelled_reader_loses_nothing(loop, module_broker, topic):
     fill(module_broker.bootstrap, topic, 300)
     found = []
 
@@ -157,9 +157,7 @@ def test_a_cancelled_reader_loses_nothing(loop: Either, module_broker: BrokerHar
     assert found == list(range(300))
 
 
-def test_a_cancelled_block_ends_and_what_is_there_can_be_used_again(
-    loop: Either, module_broker: BrokerHarness, topic: str
-) -> None:
+def test_a_cancelled_block_ends_and_what_is_there_can_be_used_again(loop, module_broker, topic):
     async def main() -> None:
         async with (
             loop.deadline(2),  # in which a busy machine connects, too
@@ -179,7 +177,7 @@ def test_a_cancelled_block_ends_and_what_is_there_can_be_used_again(
     loop.run(main)
 
 
-def test_several_tasks_may_use_one_consumer(loop: Either, module_broker: BrokerHarness, topic: str) -> None:
+def test_several_tasks_may_use_one_consumer(loop, module_broker, topic):
     fill(module_broker.bootstrap, topic, 200)
     found = []
 
@@ -199,7 +197,7 @@ def test_several_tasks_may_use_one_consumer(loop: Either, module_broker: BrokerH
     assert sorted(found) == list(range(200))
 
 
-def test_errors_are_raised_where_one_waits(loop: Either, module_broker: BrokerHarness, topic: str) -> None:
+def test_errors_are_raised_where_one_waits(loop, module_broker, topic):
     async def main() -> None:
         async with loop.api.Producer(module_broker.bootstrap) as producer:
             with pytest.raises(yak.SendFailed) as failed:

@@ -6,7 +6,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import trio
@@ -102,7 +101,7 @@ class Member(threading.Thread):
 # ------------------------------------------------------------------------------------------------------------ commits
 
 
-def test_group_resumes_at_its_committed_offsets_and_only_there(client: yak.Client, topic: str, group: str) -> None:
+def test_group_resumes_at_its_committed_offsets_and_only_there(client, topic, group):
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(topic)
         first = read(consumer, 40)
@@ -118,7 +117,7 @@ def test_group_resumes_at_its_committed_offsets_and_only_there(client: yak.Clien
             assert consumer.committed(partition) == offset
 
 
-def test_a_message_or_a_mapping_can_be_committed(client: yak.Client, topic: str, group: str) -> None:
+def test_a_message_or_a_mapping_can_be_committed(client, topic, group):
     zero, one = TopicPartition(topic, 0), TopicPartition(topic, 1)
     with client.consumer(group_id=group) as consumer:
         consumer.assign({zero: 7})
@@ -132,14 +131,14 @@ def test_a_message_or_a_mapping_can_be_committed(client: yak.Client, topic: str,
         assert [consumer.position(TopicPartition(topic, number)) for number in range(3)] == [8, 3, 0]
 
 
-def test_records_fetched_and_not_returned_are_not_committed(client: yak.Client, topic: str, group: str) -> None:
+def test_records_fetched_and_not_returned_are_not_committed(client, topic, group):
     with client.consumer(group_id=group) as consumer:
         consumer.assign({TopicPartition(topic, 0): 0})
         assert read(consumer, 3) == [0, 4, 8]
         assert consumer.commit() == {TopicPartition(topic, 0): 3}
 
 
-def test_auto_commit_commits_what_one_came_back_from(client: yak.Client, topic: str, group: str) -> None:
+def test_auto_commit_commits_what_one_came_back_from(client, topic, group):
     def work(*, fails: bool) -> list[int]:
         with client.consumer(group_id=group, auto_commit=True) as consumer:
             consumer.subscribe(topic)
@@ -162,7 +161,7 @@ def test_auto_commit_commits_what_one_came_back_from(client: yak.Client, topic: 
     assert sorted(first + second + rest) == list(range(100))
 
 
-def test_a_position_is_where_the_group_committed(client: yak.Client, topic: str, group: str) -> None:
+def test_a_position_is_where_the_group_committed(client, topic, group):
     partition = TopicPartition(topic, 0)
     with client.consumer(group_id=group) as consumer:
         consumer.commit({partition: 11})
@@ -175,9 +174,7 @@ def test_a_position_is_where_the_group_committed(client: yak.Client, topic: str,
 
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}], ids=str)
-def test_members_share_a_topic_and_lose_and_repeat_nothing(
-    client: yak.Client, topic: str, group: str, options: yak.client.api.client.ConsumerOptions
-) -> None:
+def test_members_share_a_topic_and_lose_and_repeat_nothing(client, topic, group, options):
     def make() -> yak.Consumer:
         return yak.Consumer(client.bootstrap, group_id=group, **options)
 
@@ -200,7 +197,7 @@ def test_members_share_a_topic_and_lose_and_repeat_nothing(
     assert sorted(first.values + second.values) == list(range(240))
 
 
-def test_a_cooperative_rebalance_takes_only_what_another_gets(client: yak.Client, topic: str, group: str) -> None:
+def test_a_cooperative_rebalance_takes_only_what_another_gets(client, topic, group):
     first = Member(lambda: yak.Consumer(client.bootstrap, group_id=group), topic)
     wait_until(lambda: len(first.partitions) == 4, "the first has all")
     second = Member(lambda: yak.Consumer(client.bootstrap, group_id=group), topic)
@@ -211,7 +208,7 @@ def test_a_cooperative_rebalance_takes_only_what_another_gets(client: yak.Client
     second.end()
 
 
-def test_seek_and_pause_in_on_assigned_take_effect(client: yak.Client, topic: str, group: str) -> None:
+def test_seek_and_pause_in_on_assigned_take_effect(client, topic, group):
     with client.consumer(group_id=group) as consumer:
 
         def assigned(partitions: list[TopicPartition]) -> None:
@@ -228,9 +225,7 @@ def test_seek_and_pause_in_on_assigned_take_effect(client: yak.Client, topic: st
 
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
-def test_partition_that_was_paused_and_went_to_another_member_is_read_when_it_returns(
-    client: yak.Client, topic: str, group: str, options: dict[str, Any]
-) -> None:
+def test_partition_that_was_paused_and_went_to_another_member_is_read_when_it_returns(client, topic, group, options):
     with client.consumer(group_id=group, **options) as consumer:
         consumer.subscribe(topic)
         joined(consumer, 4)
@@ -248,7 +243,7 @@ def test_partition_that_was_paused_and_went_to_another_member_is_read_when_it_re
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
-def test_assignment_after_a_pause_is_read(client: yak.Client, topic: str) -> None:
+def test_assignment_after_a_pause_is_read(client, topic):
     ours = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         consumer.assign([ours])
@@ -261,7 +256,7 @@ def test_assignment_after_a_pause_is_read(client: yak.Client, topic: str) -> Non
         assert read(consumer, 1) == [96]
 
 
-def test_pause_before_the_assignment_holds(client: yak.Client, topic: str) -> None:
+def test_pause_before_the_assignment_holds(client, topic):
     ours = TopicPartition(topic, 0)
     with client.consumer() as consumer:
         consumer.pause([ours])
@@ -273,9 +268,7 @@ def test_pause_before_the_assignment_holds(client: yak.Client, topic: str) -> No
 
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
-def test_subscription_after_an_assignment_replaces_it(
-    client: yak.Client, topic: str, group: str, options: dict[str, Any]
-) -> None:
+def test_subscription_after_an_assignment_replaces_it(client, topic, group, options):
     with client.consumer(group_id=group, **options) as consumer:
         consumer.assign({TopicPartition(topic, 0): 20})
         assert read(consumer, 1) == [80]
@@ -288,9 +281,7 @@ def test_subscription_after_an_assignment_replaces_it(
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
 @pytest.mark.parametrize("subscribes", [True, False])
-def test_seek_after_the_error_offset_out_of_range_continues_there(
-    client: yak.Client, topic: str, group: str, options: dict[str, Any], subscribes: bool
-) -> None:
+def test_seek_after_the_error_offset_out_of_range_continues_there(client, topic, group, options, subscribes):
     starts = {TopicPartition(topic, 0): 5000, TopicPartition(topic, 1): 20}
     with client.consumer(group_id=group, auto_offset_reset="error", **options) as consumer:
 
@@ -311,9 +302,7 @@ def test_seek_after_the_error_offset_out_of_range_continues_there(
         assert consumer.poll(0.3) == []
 
 
-def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(
-    client: yak.Client, topic: str, group: str
-) -> None:
+def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues(client, topic, group):
     def assigned(_partitions: list[TopicPartition]) -> None:
         raise LookupError("the caller's own")
 
@@ -324,7 +313,7 @@ def test_error_in_a_rebalance_callback_is_raised_by_poll_and_the_group_continues
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
-def test_a_static_member_has_its_partitions_again(client: yak.Client, topic: str, group: str) -> None:
+def test_a_static_member_has_its_partitions_again(client, topic, group):
     other = Member(lambda: yak.Consumer(client.bootstrap, group_id=group, group_instance_id="b"), topic)
     wait_until(lambda: len(other.partitions) == 4, "the other has all")
     with client.consumer(group_id=group, group_instance_id="a") as consumer:
@@ -340,7 +329,7 @@ def test_a_static_member_has_its_partitions_again(client: yak.Client, topic: str
     other.end()
 
 
-def test_member_that_does_not_poll_gets_the_error_left_group(client: yak.Client, topic: str, group: str) -> None:
+def test_member_that_does_not_poll_gets_the_error_left_group(client, topic, group):
     gone: list[TopicPartition] = []
     slow = {**QUICK, "max.poll.interval.ms": 6000}
     with client.consumer(group_id=group, config=slow) as consumer:
@@ -359,7 +348,7 @@ def test_member_that_does_not_poll_gets_the_error_left_group(client: yak.Client,
         other.end()
 
 
-def test_a_topic_that_is_not_there_is_named(client: yak.Client, group: str) -> None:
+def test_a_topic_that_is_not_there_is_named(client, group):
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe("no-such-topic")
         with raises_error(yak.YakError, "unknown-topic") as made:
@@ -367,13 +356,13 @@ def test_a_topic_that_is_not_there_is_named(client: yak.Client, group: str) -> N
         assert "no-such-topic" in made.value.message
 
 
-def test_a_pattern_finds_topics(client: yak.Client, topic: str, group: str) -> None:
+def test_a_pattern_finds_topics(client, topic, group):
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(f"^{topic[:-1]}[{topic[-1]}]$")
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
-def test_unsubscribing_leaves_the_group(client: yak.Client, topic: str, group: str) -> None:
+def test_unsubscribing_leaves_the_group(client, topic, group):
     told: list[str] = []
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(topic, on_revoked=lambda _: told.append("revoked"))
@@ -389,9 +378,7 @@ def test_unsubscribing_leaves_the_group(client: yak.Client, topic: str, group: s
 @pytest.mark.parametrize(
     ("api", "run"), [(yak.aio, lambda main: asyncio.run(main())), (yak.trio, trio.run)], ids=["asyncio", "trio"]
 )
-def test_rebalance_coroutines_can_commit_and_seek(
-    client: yak.Client, topic: str, group: str, api: object, run: Callable[[object], None]
-) -> None:
+def test_rebalance_coroutines_can_commit_and_seek(client, topic, group, api, run):
     told: list[object] = []
 
     async def main() -> None:
@@ -420,7 +407,7 @@ def test_rebalance_coroutines_can_commit_and_seek(
         assert consumer.committed(TopicPartition(topic, 2)) == 25
 
 
-def test_a_cancelled_member_leaves_at_once_and_can_still_commit(client: yak.Client, topic: str, group: str) -> None:
+def test_a_cancelled_member_leaves_at_once_and_can_still_commit(client, topic, group):
     async def main() -> None:
         with trio.move_on_after(60) as scope:
             async with yak.trio.Consumer(client.bootstrap, group_id=group) as consumer:
@@ -446,7 +433,7 @@ def test_a_cancelled_member_leaves_at_once_and_can_still_commit(client: yak.Clie
     assert time.monotonic() - started < 40
 
 
-def test_assign_within_a_rebalance_callback_is_refused(client: yak.Client, topic: str, group: str) -> None:
+def test_assign_within_a_rebalance_callback_is_refused(client, topic, group):
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(topic, on_assigned=consumer.assign)
         with pytest.raises(yak.UsageError, match="within a rebalance callback"):
@@ -454,7 +441,7 @@ def test_assign_within_a_rebalance_callback_is_refused(client: yak.Client, topic
         assert sorted(read(consumer, 100)) == list(range(100))
 
 
-def test_close_within_a_rebalance_callback_is_refused(client: yak.Client, topic: str, group: str) -> None:
+def test_close_within_a_rebalance_callback_is_refused(client, topic, group):
     with client.consumer(group_id=group) as consumer:
         consumer.subscribe(topic, on_assigned=lambda _: consumer.close(), on_revoked=lambda _: consumer.close())
         with pytest.raises(yak.UsageError, match="within a rebalance callback"):
@@ -494,9 +481,7 @@ def test_close_and_assign_are_refused_after_a_subscription_within_a_callback(
 
 
 @pytest.mark.parametrize("how", ["close", "assign"])
-def test_positions_and_committed_offsets_are_known_when_the_group_is_left(
-    client: yak.Client, topic: str, group: str, how: str
-) -> None:
+def test_positions_and_committed_offsets_are_known_when_the_group_is_left(client, topic, group, how):
     seen: dict[int, tuple[int, int | None]] = {}
 
     def revoked(partitions: list[TopicPartition]) -> None:
@@ -515,7 +500,7 @@ def test_positions_and_committed_offsets_are_known_when_the_group_is_left(
     assert seen == {0: (0, None), 1: (0, None), 2: (0, None), 3: (7, 7)}
 
 
-def test_subscription_while_the_consumer_closes_is_refused(client: yak.Client, topic: str, group: str) -> None:
+def test_subscription_while_the_consumer_closes_is_refused(client, topic, group):
     consumer = client.consumer(group_id=group)
     consumer.subscribe(topic, on_revoked=lambda _: consumer.subscribe(topic))
     joined(consumer, 4)
@@ -526,9 +511,7 @@ def test_subscription_while_the_consumer_closes_is_refused(client: yak.Client, t
 
 @pytest.mark.parametrize("options", [{}, {"assignor": "range"}, {"group_protocol": "consumer"}])
 @pytest.mark.parametrize("unsubscribes", [True, False])
-def test_assign_after_a_subscription_reads_what_was_assigned(
-    client: yak.Client, topic: str, group: str, options: dict[str, Any], unsubscribes: bool
-) -> None:
+def test_assign_after_a_subscription_reads_what_was_assigned(client, topic, group, options, unsubscribes):
     revoked: list[TopicPartition] = []
     with client.consumer(group_id=group, **options) as consumer:
         consumer.subscribe(topic, on_revoked=revoked.extend)

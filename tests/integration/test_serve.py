@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.raw import RawClient
@@ -17,7 +16,7 @@ from support.waiting import wait_until
 from yak.local import ports
 
 
-def test_sigterm_ends_it_in_order_and_the_next_start_is_clean(broker: Any) -> None:
+def test_sigterm_ends_it_in_order_and_the_next_start_is_clean(broker):
     broker.start()
     with RawClient(broker.port) as client:
         assert client.ask(18, 0).error_code == 0
@@ -34,7 +33,7 @@ def serve_words(tmp_path: Path, redis_url: str, *more: str) -> list[str]:
     return ["serve", "--port", "0", "--data-dir", str(tmp_path / "data"), "--redis-url", redis_url, *more]
 
 
-def test_serve_with_a_ready_file_that_cannot_be_written_refuses_to_start(yak: Any, broker: Any, tmp_path: Path) -> None:
+def test_serve_with_a_ready_file_that_cannot_be_written_refuses_to_start(yak, broker, tmp_path):
     ready_file = tmp_path / "none" / "ready.json"
     child = yak.start(*serve_words(tmp_path, broker.redis_url, "--ready-file", str(ready_file)))
     said = child.communicate(timeout=30)[1]
@@ -43,9 +42,7 @@ def test_serve_with_a_ready_file_that_cannot_be_written_refuses_to_start(yak: An
     assert "Traceback" not in said
 
 
-def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the_end(
-    yak: Any, broker: Any, tmp_path: Path
-) -> None:
+def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the_end(yak, broker, tmp_path):
     ready_file = tmp_path / "ready.json"
     child = yak.start(*serve_words(tmp_path, broker.redis_url, "--ready-file", str(ready_file), "--log-format", "json"))
     wait_until(ready_file.exists, "the broker is ready")
@@ -100,7 +97,7 @@ main(sys.argv[1:])
 """
 
 
-def test_a_broker_listens_before_it_writes_its_ready_file(broker: Any, tmp_path: Path) -> None:
+def test_a_broker_listens_before_it_writes_its_ready_file(broker, tmp_path):
     ready_file = tmp_path / "ready.json"
     words = serve_words(tmp_path, broker.redis_url, "--ready-file", str(ready_file))
     child = subprocess.Popen([sys.executable, "-c", _CONNECTS_WHEN_READY, *words], stderr=subprocess.PIPE, text=True)
@@ -137,7 +134,7 @@ def signalled(number: signal.Signals, seconds: int, words: list[str]) -> "subpro
     return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 
 
-def test_sigterm_while_it_opens_its_data_ends_it_at_once(broker: Any, tmp_path: Path) -> None:
+def test_sigterm_while_it_opens_its_data_ends_it_at_once(broker, tmp_path):
     child = signalled(signal.SIGTERM, 60, serve_words(tmp_path, broker.redis_url))
     try:
         assert child.wait(20) == 0
@@ -146,7 +143,7 @@ def test_sigterm_while_it_opens_its_data_ends_it_at_once(broker: Any, tmp_path: 
         child.communicate()
 
 
-def test_sighup_while_it_opens_its_data_reloads_the_users_file_later(broker: Any, tmp_path: Path) -> None:
+def test_sighup_while_it_opens_its_data_reloads_the_users_file_later(broker, tmp_path):
     users = tmp_path / "users"
     users.write_text("ann:secret\n")
     users.chmod(0o600)
@@ -162,7 +159,7 @@ def test_sighup_while_it_opens_its_data_reloads_the_users_file_later(broker: Any
         child.communicate(timeout=15)
 
 
-def test_serve_waits_for_an_unreachable_store_and_then_reports_the_error(yak: Any, tmp_path: Path) -> None:
+def test_serve_waits_for_an_unreachable_store_and_then_reports_the_error(yak, tmp_path):
     url = f"redis://user:secret@127.0.0.1:{ports.find_free('127.0.0.1')}/0"
     ran = yak.run(*serve_words(tmp_path, url, "--redis-timeout", "2s"))
     assert ran.code == 3
@@ -173,7 +170,7 @@ def test_serve_waits_for_an_unreachable_store_and_then_reports_the_error(yak: An
     assert list(tmp_path.rglob(".kafka_cleanshutdown"))
 
 
-def test_sigterm_while_it_waits_for_the_store_ends_it_with_0(yak: Any, tmp_path: Path) -> None:
+def test_sigterm_while_it_waits_for_the_store_ends_it_with_0(yak, tmp_path):
     url = f"redis://127.0.0.1:{ports.find_free('127.0.0.1')}/0"
     child = yak.start(*serve_words(tmp_path, url))
     assert child.stderr is not None

@@ -86,7 +86,7 @@ def examples(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Exam
     return Examples(pytester, monkeypatch)
 
 
-def test_every_example_of_the_documentation_passes(examples: Examples, pytester: pytest.Pytester) -> None:
+def test_every_example_of_the_documentation_passes(examples, pytester):
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     files = dict(PYTHON_BLOCK.findall(text))
     assert text.count("```python") == len(files) == 7
@@ -103,7 +103,7 @@ def test_every_example_of_the_documentation_passes(examples: Examples, pytester:
     result.assert_outcomes(passed=16)
 
 
-def test_documentation_names_every_option_and_every_argument_of_the_marker(examples: Examples) -> None:
+def test_documentation_names_every_option_and_every_argument_of_the_marker(examples):
     text = (ROOT / "docs" / "testing.md").read_text("utf-8")
     told = examples.run("--help", "--markers").outlines + examples.run("--markers").outlines
     options = set(re.findall(r"--yak-[a-z-]+", "\n".join(told)))
@@ -114,14 +114,14 @@ def test_documentation_names_every_option_and_every_argument_of_the_marker(examp
         assert f"`{word}`" in text
 
 
-def test_the_entry_point_leads_to_the_plugin() -> None:
+def test_the_entry_point_leads_to_the_plugin():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"yak": "yak.testing.plugin"}
     assert hasattr(import_module("yak.testing.plugin"), "yak_cluster")
     assert not any("pytest" in each for each in project["dependencies"])
 
 
-def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples: Examples) -> None:
+def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples):
     examples.write(
         test_turns="""
         import pytest
@@ -166,7 +166,7 @@ def test_tests_take_turns_with_a_cluster_that_is_empty_and_whole(examples: Examp
     examples.run().assert_outcomes(passed=8)
 
 
-def test_quotas_users_acls_and_group_configs_of_a_test_are_not_those_of_the_next(examples: Examples) -> None:
+def test_quotas_users_acls_and_group_configs_of_a_test_are_not_those_of_the_next(examples):
     examples.write(
         test_clients="""
         import pytest
@@ -243,7 +243,7 @@ def test_quotas_users_acls_and_group_configs_of_a_test_are_not_those_of_the_next
     examples.run().assert_outcomes(passed=10)
 
 
-def test_broker_faults_of_a_test_take_effect_and_are_undone_before_the_next_test(examples: Examples) -> None:
+def test_broker_faults_of_a_test_take_effect_and_are_undone_before_the_next_test(examples):
     examples.write(
         test_deeds="""
         import pytest
@@ -298,7 +298,7 @@ def test_broker_faults_of_a_test_take_effect_and_are_undone_before_the_next_test
     examples.run().assert_outcomes(passed=4)
 
 
-def test_a_failing_test_shows_what_the_brokers_printed_and_a_passing_one_does_not(examples: Examples) -> None:
+def test_a_failing_test_shows_what_the_brokers_printed_and_a_passing_one_does_not(examples):
     examples.write(
         test_failing="""
         import pytest
@@ -332,7 +332,7 @@ def test_a_failing_test_shows_what_the_brokers_printed_and_a_passing_one_does_no
     assert "yak node-1 log" not in "\n".join(examples.run("--yak-log-lines=0").outlines)
 
 
-def test_a_failing_test_shows_the_log_of_the_session_cluster_since_it_began(examples: Examples) -> None:
+def test_a_failing_test_shows_the_log_of_the_session_cluster_since_it_began(examples):
     examples.write(
         test_failing="""
         import pytest
@@ -361,7 +361,7 @@ def test_a_failing_test_shows_the_log_of_the_session_cluster_since_it_began(exam
     assert "before-the-tests" not in second.partition("test_uses_it_not")[0].partition("within-the-test")[0]
 
 
-def test_impossible_cluster_or_topic_is_reported_in_a_few_lines(examples: Examples) -> None:
+def test_impossible_cluster_or_topic_is_reported_in_a_few_lines(examples):
     examples.write(
         test_wrong="""
         import pytest
@@ -409,16 +409,14 @@ def test_impossible_cluster_or_topic_is_reported_in_a_few_lines(examples: Exampl
         (("-o", "yak_brokers=x"), "'x' is not a number from 1 on"),
     ],
 )
-def test_options_that_make_no_sense_are_refused_at_once(
-    examples: Examples, arguments: tuple[str, ...], told: str
-) -> None:
+def test_options_that_make_no_sense_are_refused_at_once(examples, arguments, told):
     examples.write(test_nothing="def test_nothing(): pass")
     result = examples.run(*arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert told in "\n".join(result.errlines)
 
 
-def test_the_command_line_holds_where_a_test_says_nothing(examples: Examples) -> None:
+def test_the_command_line_holds_where_a_test_says_nothing(examples):
     examples.write(
         test_options="""
         import pytest
@@ -450,7 +448,7 @@ def test_the_command_line_holds_where_a_test_says_nothing(examples: Examples) ->
     result.assert_outcomes(passed=4)
 
 
-def test_plugin_causes_no_warning(examples: Examples) -> None:
+def test_plugin_causes_no_warning(examples):
     examples.write(
         test_strict="""
         def test_restart(yak_cluster, yak_topic):
@@ -467,7 +465,7 @@ def test_plugin_causes_no_warning(examples: Examples) -> None:
     assert "Warning" not in result.stdout.str() + result.stderr.str()
 
 
-def test_workers_of_xdist_have_clusters_of_their_own(examples: Examples) -> None:
+def test_workers_of_xdist_have_clusters_of_their_own(examples):
     examples.write(
         test_workers="""
         import os, time
@@ -501,7 +499,7 @@ def test_waits(yak_cluster):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda each: each.name)
-def test_a_run_that_is_ended_leaves_nothing(examples: Examples, number: signal.Signals) -> None:
+def test_a_run_that_is_ended_leaves_nothing(examples, number):
     examples.write(test_long=WAITS)
     run = examples.start()
     assert any("serve" in each for each in examples.left_behind())
@@ -510,7 +508,7 @@ def test_a_run_that_is_ended_leaves_nothing(examples: Examples, number: signal.S
     examples.wait_until_nothing_is_left()
 
 
-def test_a_run_that_is_killed_while_its_brokers_start_leaves_nothing(examples: Examples) -> None:
+def test_a_run_that_is_killed_while_its_brokers_start_leaves_nothing(examples):
     examples.write(
         test_long="""
         import os, threading
@@ -532,7 +530,7 @@ def test_a_run_that_is_killed_while_its_brokers_start_leaves_nothing(examples: E
 
 
 @pytest.mark.exec_yak
-def test_plugin_loads_and_starts_nothing_of_yak_before_a_test_requests_it(examples: Examples) -> None:
+def test_plugin_loads_and_starts_nothing_of_yak_before_a_test_requests_it(examples):
     examples.write(
         test_unused="""
         import os, sys
@@ -546,7 +544,7 @@ def test_plugin_loads_and_starts_nothing_of_yak_before_a_test_requests_it(exampl
     examples.run("-p", "no:cacheprovider", f"--basetemp={examples.tmp.parent / 'base'}").assert_outcomes(passed=1)
 
 
-def test_a_failover_needs_another_replica_and_an_unknown_release_fails_plainly(examples: Examples) -> None:
+def test_a_failover_needs_another_replica_and_an_unknown_release_fails_plainly(examples):
     examples.write(
         test_alone="""
         import pytest
@@ -568,7 +566,7 @@ def test_a_failover_needs_another_replica_and_an_unknown_release_fails_plainly(e
     assert "Traceback" not in result.stdout.str()
 
 
-def test_the_option_and_the_ini_file_say_which_kafka_it_is(examples: Examples, pytester: pytest.Pytester) -> None:
+def test_the_option_and_the_ini_file_say_which_kafka_it_is(examples, pytester):
     examples.write(
         test_release="""
         from kafka import KafkaAdminClient

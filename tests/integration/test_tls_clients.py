@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
-from conftest import BrokerHarness, YakCommands
+from conftest import BrokerHarness
 from support.tls import Certificates, consume, failure, produce
 from support.waiting import wait_until
 
@@ -38,47 +38,39 @@ def mutual_broker(borrowed_broker: Any, certificates: Certificates) -> Iterator[
         yield harness.start(**certificates.configs(ssl_client_auth="required"))
 
 
-def test_large_and_many_small_records_arrive_as_they_were_sent(
-    tls_broker: BrokerHarness, certificates: Certificates, unique_topic: str
-) -> None:
+def test_large_and_many_small_records_arrive_as_they_were_sent(tls_broker, certificates, unique_topic):
     config = certificates.client(tls_broker.bootstrap)
     values = [os.urandom(900_000) for _ in range(12)] + [b"%06d" % number for number in range(20_000)]
     produce(config, unique_topic, values)
     assert sorted(consume(config, unique_topic, len(values))) == sorted(values)
 
 
-def test_client_with_a_certificate_is_served_where_one_is_required(
-    mutual_broker: BrokerHarness, certificates: Certificates, unique_topic: str
-) -> None:
+def test_client_with_a_certificate_is_served_where_one_is_required(mutual_broker, certificates, unique_topic):
     config = certificates.client(mutual_broker.bootstrap, certificate=certificates.folder / "alice.pem")
     produce(config, unique_topic, [b"with a certificate"])
     assert consume(config, unique_topic, 1) == [b"with a certificate"]
 
 
-def test_client_without_a_certificate_is_refused_where_one_is_required(
-    mutual_broker: BrokerHarness, certificates: Certificates
-) -> None:
+def test_client_without_a_certificate_is_refused_where_one_is_required(mutual_broker, certificates):
     assert "certificate" in failure(certificates.client(mutual_broker.bootstrap))
     config = certificates.client(mutual_broker.bootstrap)
     wait_until(lambda: failure(config) and "the client sent no certificate" in mutual_broker.log(), "the reason")
 
 
-def test_client_refuses_a_broker_of_another_authority(tls_broker: BrokerHarness, strangers: Certificates) -> None:
+def test_client_refuses_a_broker_of_another_authority(tls_broker, strangers):
     assert "certificate verify failed" in failure(strangers.client(tls_broker.bootstrap))
     config = strangers.client(tls_broker.bootstrap)
     wait_until(lambda: failure(config) and "unknown CA" in tls_broker.log(), "the reason")
 
 
-def test_expired_certificate_stops_the_start(broker: BrokerHarness, tmp_path: Path) -> None:
+def test_expired_certificate_stops_the_start(broker, tmp_path):
     certificates = Certificates(tmp_path / "certs", days=1, days_ago=10)
     with pytest.raises(StartRefused) as refused:
         broker.start(**certificates.configs())
     assert refused.value.code == "tls-certificate-expired"
 
 
-def test_renewed_certificate_is_used_without_a_restart(
-    broker: BrokerHarness, tmp_path: Path, unique_topic: str
-) -> None:
+def test_renewed_certificate_is_used_without_a_restart(broker, tmp_path, unique_topic):
     certificates = Certificates(tmp_path / "certs")
     broker.start(**certificates.configs())
     config = certificates.client(broker.bootstrap)
@@ -94,9 +86,7 @@ def test_renewed_certificate_is_used_without_a_restart(
     assert ssl.PEM_cert_to_DER_cert(shown) == ssl.PEM_cert_to_DER_cert(own[own.index("-----BEGIN CERT") :])
 
 
-def test_key_store_is_changed_by_an_admin_client_and_read_again_at_the_same_path(
-    broker: BrokerHarness, tmp_path: Path
-) -> None:
+def test_key_store_is_changed_by_an_admin_client_and_read_again_at_the_same_path(broker, tmp_path):
     """KIP-226, as `kafka-configs.sh --alter --add-config listener.name.ssl.ssl.keystore.location=...` does."""
     certificates = Certificates(tmp_path / "certs")
     broker.start(**certificates.configs())
@@ -133,9 +123,7 @@ def test_key_store_is_changed_by_an_admin_client_and_read_again_at_the_same_path
     wait_until(lambda: shown() == of(other), "the change is in the metadata", seconds=8)
 
 
-def test_yak_commands_connect_by_their_context(
-    mutual_broker: BrokerHarness, certificates: Certificates, yak: YakCommands, unique_topic: str
-) -> None:
+def test_yak_commands_connect_by_their_context(mutual_broker, certificates, yak, unique_topic):
     files = {"ssl_ca_location": "ca.pem", "ssl_certificate_location": "alice.pem"}
     added = ["--set", "security_protocol=SSL"]
     for name, file in files.items():
@@ -155,7 +143,7 @@ def test_yak_commands_connect_by_their_context(
     assert "hello" in consumed.out, consumed.err
 
 
-def test_yak_command_without_tls_says_what_is_missing(tls_broker: BrokerHarness, yak: YakCommands) -> None:
+def test_yak_command_without_tls_says_what_is_missing(tls_broker, yak):
     ran = yak.run("topics", "list", "-b", tls_broker.bootstrap)
     assert (ran.code, "wrong-protocol" in ran.err) == (3, True), ran.err
     assert "TLS" in ran.err

@@ -24,9 +24,7 @@ def brokers(
         yield [make_broker(tmp_path / f"broker-{number}", url) for number in (1, 2, 3)]
 
 
-def test_records_survive_the_death_of_a_leader_with_tls_between_brokers(
-    brokers: list[BrokerHarness], tmp_path: Path
-) -> None:
+def test_records_survive_the_death_of_a_leader_with_tls_between_brokers(brokers, tmp_path):
     certificates = Certificates(tmp_path / "certs")
     for node_id, each in enumerate(brokers, 1):
         each.start(node_id=node_id, **certificates.configs(ssl_client_auth="required"))
@@ -52,9 +50,7 @@ def test_records_survive_the_death_of_a_leader_with_tls_between_brokers(
     assert sorted(consume(config, "orders", 2 * RECORDS)) == sorted(first + second)
 
 
-def test_broker_whose_certificate_names_another_host_does_not_replicate(
-    brokers: list[BrokerHarness], tmp_path: Path
-) -> None:
+def test_broker_whose_certificate_names_another_host_does_not_replicate(brokers, tmp_path):
     certificates = Certificates(tmp_path / "certs", hosts=("elsewhere.example",))
     for node_id, each in enumerate(brokers[:2], 1):
         each.start(node_id=node_id, replica_lag_time_max_ms=1000, **certificates.configs())
@@ -65,9 +61,7 @@ def test_broker_whose_certificate_names_another_host_does_not_replicate(
 
 
 @pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_http_of_one_broker_produces_to_and_consumes_from_another_over_tls(
-    brokers: list[BrokerHarness], tmp_path: Path, protocol: str
-) -> None:
+def test_http_of_one_broker_produces_to_and_consumes_from_another_over_tls(brokers, tmp_path, protocol):
     certificates = Certificates(tmp_path / "certs")
     for node_id, each in enumerate(brokers[:2], 1):
         configs = certificates.configs(ssl_client_auth="required", yak_http_security_protocol=protocol)

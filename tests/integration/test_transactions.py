@@ -74,9 +74,7 @@ def create(bootstrap: str, *topics: str, replicas: int = 1) -> None:
 
 
 @pytest.mark.parametrize("padding_bytes", [0, 90_000])  # the second are so large that the kernel sends them
-def test_committed_records_are_read_and_aborted_ones_are_not(
-    module_broker: Any, unique_topic: str, padding_bytes: int
-) -> None:
+def test_committed_records_are_read_and_aborted_ones_are_not(module_broker, unique_topic, padding_bytes):
     padding = "." * padding_bytes
     bootstrap = module_broker.bootstrap
     create(bootstrap, unique_topic)
@@ -96,7 +94,7 @@ def test_committed_records_are_read_and_aborted_ones_are_not(
     assert len(values(bootstrap, unique_topic, 12, isolation="read_uncommitted")) == 12
 
 
-def test_a_zombie_is_fenced_and_its_open_transaction_is_aborted(module_broker: Any, unique_topic: str) -> None:
+def test_a_zombie_is_fenced_and_its_open_transaction_is_aborted(module_broker, unique_topic):
     bootstrap = module_broker.bootstrap
     create(bootstrap, unique_topic)
     zombie = transactional(bootstrap, unique_topic)
@@ -115,7 +113,7 @@ def test_a_zombie_is_fenced_and_its_open_transaction_is_aborted(module_broker: A
     assert values(bootstrap, unique_topic, 1) == ["successor"]
 
 
-def test_offsets_are_committed_with_the_transaction_or_not_at_all(module_broker: Any, unique_topic: str) -> None:
+def test_offsets_are_committed_with_the_transaction_or_not_at_all(module_broker, unique_topic):
     bootstrap, output = module_broker.bootstrap, f"{unique_topic}-out"
     create(bootstrap, unique_topic, output)
     plain = Producer({"bootstrap.servers": bootstrap})
@@ -151,7 +149,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(module_broker:
     assert values(bootstrap, output, 5) == ["5", "6", "7", "8", "9"]
 
 
-def test_aiokafka_commits_a_transaction(module_broker: Any, unique_topic: str) -> None:
+def test_aiokafka_commits_a_transaction(module_broker, unique_topic):
     create(module_broker.bootstrap, unique_topic)
 
     async def commit() -> None:
@@ -168,7 +166,7 @@ def test_aiokafka_commits_a_transaction(module_broker: Any, unique_topic: str) -
     assert values(module_broker.bootstrap, unique_topic, 3) == ["0", "1", "2"]
 
 
-def test_kafka_python_commits_and_aborts(module_broker: Any, unique_topic: str) -> None:
+def test_kafka_python_commits_and_aborts(module_broker, unique_topic):
     create(module_broker.bootstrap, unique_topic)
     producer = KafkaProducer(bootstrap_servers=module_broker.bootstrap, transactional_id=unique_topic)
     try:
@@ -192,7 +190,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
         yield made
 
 
-def test_transactions_survive_kills_of_the_coordinator_and_of_leaders(cluster: LocalCluster) -> None:
+def test_transactions_survive_kills_of_the_coordinator_and_of_leaders(cluster):
     bootstrap = cluster.status().bootstrap
     create(bootstrap, "a", "b", replicas=3)
     producer = transactional(bootstrap)
@@ -217,7 +215,7 @@ def test_transactions_survive_kills_of_the_coordinator_and_of_leaders(cluster: L
     assert sorted(values(bootstrap, "b", len(committed))) == sorted(committed)
 
 
-def test_a_transaction_whose_coordinator_forgot_it_hangs_until_it_is_aborted(broker: Any, yak: Any) -> None:
+def test_a_transaction_whose_coordinator_forgot_it_hangs_until_it_is_aborted(broker, yak):
     broker.start()
     create(broker.bootstrap, "orders")
     producer = transactional(broker.bootstrap)

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 import redis
@@ -56,9 +55,7 @@ def lead_to(cluster: FaultCluster, node_id: int, url: str) -> None:
     proxy.reset()
 
 
-def test_two_servers_with_one_cluster_are_noticed_and_a_person_decides(
-    cluster: FaultCluster, copy_of_redis: Callable[[], str], unique_topic: str, yak: Any
-) -> None:
+def test_two_servers_with_one_cluster_are_noticed_and_a_person_decides(cluster, copy_of_redis, unique_topic, yak):
     cluster.create(unique_topic, [1, 2, 3])
     marks = cluster.marks()
     with SteadyLoad(cluster.bootstrap, unique_topic) as load:

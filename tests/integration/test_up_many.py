@@ -47,7 +47,7 @@ def isrs(bootstrap: str, topic: str) -> list[list[int]]:
     return [sorted(each.isrs) for each in partitions(bootstrap, topic).values()]
 
 
-def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
+def test_three_brokers_make_topics_with_three_replicas(yak):
     status = up(yak, "--brokers", "3", "--leaders", "1", "--seed-topic", "orders:3")
     brokers = by_node(status)
     assert {node: broker["role"] for node, broker in brokers.items()} == {1: "leader", 2: "follower", 3: "follower"}
@@ -69,7 +69,7 @@ def test_three_brokers_make_topics_with_three_replicas(yak: Any) -> None:
     wait_until(lambda: isrs(again["bootstrap"], "orders") == [[1, 2, 3]] * 3, "all replicas come back in sync")
 
 
-def test_a_killed_leader_and_a_paused_follower_come_back(yak: Any) -> None:
+def test_a_killed_leader_and_a_paused_follower_come_back(yak):
     bootstrap = up(yak, "--brokers", "3", "--seed-topic", "orders:3")["bootstrap"]
     write(bootstrap, "orders", *NUMBERS, partitions=3)
     assert act(yak, "kill", "1")[1]["state"] == "dead"
@@ -89,7 +89,7 @@ def test_a_killed_leader_and_a_paused_follower_come_back(yak: Any) -> None:
     wait_until(lambda: isrs(bootstrap, "orders") == [[1, 2, 3]] * 3, "it comes back in sync")
 
 
-def test_a_running_cluster_grows_and_is_never_made_smaller(yak: Any) -> None:
+def test_a_running_cluster_grows_and_is_never_made_smaller(yak):
     before = by_node(up(yak))
     grown = by_node(up(yak, "--brokers", "2"))
     assert sorted(grown) == [1, 2]
@@ -110,7 +110,7 @@ def test_a_running_cluster_grows_and_is_never_made_smaller(yak: Any) -> None:
     assert yak.run("node", "pause", "2").err.startswith("error[node-not-running]")
 
 
-def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
+def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak):
     with yak.start("up", "--port", "0", "--brokers", "3") as foreground:
         wait_until(lambda: [broker["state"] for broker in now(yak).values()] == ["running"] * 3, "all run")
         act(yak, "restart", "2", "--hard")
@@ -130,7 +130,7 @@ def test_ctrl_c_stops_all_brokers_quickly_and_in_order(yak: Any) -> None:
     assert "stopping followers, then leaders, then Redis" in err
 
 
-def test_ephemeral_cluster_is_retained_by_down_with_keep(yak: Any) -> None:
+def test_ephemeral_cluster_is_retained_by_down_with_keep(yak):
     ran = yak.run("up", "-d", "--ephemeral", "--port", "0", "-o", "json")
     folder = ran.json["data_dir"]
     assert yak.run("down", "--keep", "--data-dir", folder).code == 0
@@ -159,7 +159,7 @@ def end(child: Any) -> str:
     return str(err)
 
 
-def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: Any, tmp_path: Path) -> None:
+def test_a_leader_waits_for_the_followers_it_expects(yak, redis_databases, tmp_path):
     follower_port = ports.find_free("127.0.0.1")
     expected = f"127.0.0.1:{follower_port}"
     with redis_databases.borrow() as url:
@@ -176,9 +176,7 @@ def test_a_leader_waits_for_the_followers_it_expects(yak: Any, redis_databases: 
         assert f"expected-followers-registered followers={expected}" in end(leader)
 
 
-def test_leader_continues_without_expected_followers_that_never_register(
-    yak: Any, redis_databases: Any, tmp_path: Path
-) -> None:
+def test_leader_continues_without_expected_followers_that_never_register(yak, redis_databases, tmp_path):
     expected = f"127.0.0.1:{ports.find_free('127.0.0.1')}"
     with redis_databases.borrow() as url:
         leader, address = serve(

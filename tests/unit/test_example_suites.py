@@ -33,7 +33,7 @@ def runner() -> ModuleType:
 
 
 @pytest.mark.parametrize("language", sorted(TESTS))
-def test_a_suite_has_three_tests_and_takes_its_address_from_one_variable(language: str, runner: ModuleType) -> None:
+def test_a_suite_has_three_tests_and_takes_its_address_from_one_variable(language, runner):
     name, pattern = TESTS[language]
     text = (EXAMPLES / language / name).read_text()
     assert len(re.findall(pattern, text, re.MULTILINE)) == 3
@@ -42,7 +42,7 @@ def test_a_suite_has_three_tests_and_takes_its_address_from_one_variable(languag
     assert set(runner.SUITES) == set(TESTS)
 
 
-def test_versions_are_pinned_and_no_lock_file_names_a_registry() -> None:
+def test_versions_are_pinned_and_no_lock_file_names_a_registry():
     package = json.loads((EXAMPLES / "node/package.json").read_text())
     assert all(re.fullmatch(r"[\d.]+", version) for version in package["devDependencies"].values())
     assert "resolved" not in (EXAMPLES / "node/package-lock.json").read_text()
@@ -57,9 +57,7 @@ def test_versions_are_pinned_and_no_lock_file_names_a_registry() -> None:
     assert not list(EXAMPLES.glob("*/Cargo.lock")) or "Cargo.lock" in (EXAMPLES.parent / ".gitignore").read_text()
 
 
-def test_a_suite_without_its_tool_or_registry_is_skipped_with_the_reason(
-    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_suite_without_its_tool_or_registry_is_skipped_with_the_reason(runner, tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "WORK", tmp_path)
     monkeypatch.setitem(runner.SUITES, "go", runner.Suite(("no-such-tool",), ("true",)))
     assert runner.run_suite("go", {}) == ("skipped", "no-such-tool is not installed")
@@ -71,7 +69,7 @@ def test_a_suite_without_its_tool_or_registry_is_skipped_with_the_reason(
     assert runner.run_suite("go", {"PATH": "/usr/bin:/bin"})[0] == "failed"
 
 
-def test_an_unknown_language_is_a_usage_error() -> None:
+def test_an_unknown_language_is_a_usage_error():
     run = subprocess.run([sys.executable, EXAMPLES / "run.py", "cobol"], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert "no such suite: cobol" in run.stderr

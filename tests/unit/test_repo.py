@@ -82,12 +82,12 @@ def stamp(module: ModuleType, what: str) -> None:
 # ------------------------------------------------------------------------------------------- make and the environment
 
 
-def test_make_help_lists_every_target() -> None:
+def test_make_help_lists_every_target():
     run = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
     assert [target for target in TARGETS if not re.search(rf"^  make {target} ", run.stdout, re.MULTILINE)] == []
 
 
-def test_make_without_a_fitting_python_says_what_to_install(tmp_path: Path) -> None:
+def test_make_without_a_fitting_python_says_what_to_install(tmp_path):
     for name in ("sh", "env"):
         (tmp_path / name).symlink_to(shutil.which(name) or "")
     shutil.copy(ROOT / "Makefile", tmp_path)
@@ -107,9 +107,7 @@ def test_make_without_a_fitting_python_says_what_to_install(tmp_path: Path) -> N
         ("freebsd14", "x86_64", (3, 11), "unsupported-machine"),
     ],
 )
-def test_machine_that_cannot_run_yak_is_refused_with_an_error_in_three_parts(
-    bootstrap: ModuleType, system: str, machine: str, version: tuple[int, int], code: str
-) -> None:
+def test_machine_that_cannot_run_yak_is_refused_with_an_error_in_three_parts(bootstrap, system, machine, version, code):
     with pytest.raises(bootstrap.Refused) as refused:
         bootstrap.check_machine(system, machine, version)
     what, why, try_ = refused.value.lines
@@ -122,34 +120,32 @@ def test_machine_that_cannot_run_yak_is_refused_with_an_error_in_three_parts(
     ("system", "machine"),
     [("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "arm64"), ("darwin", "x86_64")],
 )
-def test_the_supported_machines_pass(bootstrap: ModuleType, system: str, machine: str) -> None:
+def test_the_supported_machines_pass(bootstrap, system, machine):
     bootstrap.check_machine(system, machine, (3, 11))
     bootstrap.check_machine(system, machine, (3, 14))
 
 
-def test_python_that_cannot_create_an_environment_is_refused_with_what_to_install(
-    bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_that_cannot_create_an_environment_is_refused_with_what_to_install(bootstrap, monkeypatch):
     monkeypatch.setattr(bootstrap, "_works", lambda command: False)
     with pytest.raises(bootstrap.Refused) as refused:
         bootstrap.make_venv()
     assert "-venv " in "\n".join(refused.value.lines)
 
 
-def test_a_stamped_environment_is_left_alone(installed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stamped_environment_is_left_alone(installed, monkeypatch):
     stamp(installed, "dev")
     monkeypatch.setattr(installed, "install", lambda pip, what: pytest.fail("it installed again"))
     assert installed.main(["bootstrap.py", "dev"]) == 0
     assert installed.main(["bootstrap.py", "demo"]) == 0
 
 
-def test_demo_environment_is_not_sufficient_for_development(installed: ModuleType) -> None:
+def test_demo_environment_is_not_sufficient_for_development(installed):
     stamp(installed, "demo")
     assert installed.is_current("demo")
     assert not installed.is_current("dev")
 
 
-def test_spark_demo_environment_needs_more_than_the_demo_environment(installed: ModuleType) -> None:
+def test_spark_demo_environment_needs_more_than_the_demo_environment(installed):
     stamp(installed, "demo")
     assert not installed.is_current("spark")
     stamp(installed, "spark")
@@ -160,19 +156,19 @@ def test_spark_demo_environment_needs_more_than_the_demo_environment(installed: 
     assert installed.is_current("spark")
 
 
-def test_every_set_of_the_environment_installs_extras_that_there_are() -> None:
+def test_every_set_of_the_environment_installs_extras_that_there_are():
     extras = pyproject()["project"]["optional-dependencies"]
     module = load("bootstrap")
     assert set(module.EXTRAS) == set(module.NEEDED_BY)
     assert {each for text in module.EXTRAS.values() for each in text.strip("[]").split(",")} <= set(extras)
 
 
-def test_the_executable_leaves_spark_to_another_python() -> None:
+def test_the_executable_leaves_spark_to_another_python():
     text = (ROOT / "packaging" / "yak.spec").read_text()
     assert [name for name in ("pyspark", "pyarrow", "pandas", "numpy") if f'"{name}"' not in text] == []
 
 
-def test_a_changed_pin_or_requirement_makes_it_stale_and_a_lint_rule_does_not(installed: ModuleType) -> None:
+def test_a_changed_pin_or_requirement_makes_it_stale_and_a_lint_rule_does_not(installed):
     stamp(installed, "dev")
     project = installed.ROOT / "pyproject.toml"
     project.write_text(project.read_text().replace("line-length = 120", "line-length = 100"))
@@ -184,14 +180,14 @@ def test_a_changed_pin_or_requirement_makes_it_stale_and_a_lint_rule_does_not(in
     assert not installed.is_current("dev")
 
 
-def test_a_failed_install_leaves_no_stamp(installed: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_install_leaves_no_stamp(installed, monkeypatch):
     failing = [sys.executable, "-c", "import sys; print('no matching distribution'); sys.exit(1)"]
     monkeypatch.setattr(installed, "make_venv", lambda: failing)
     assert installed.main(["bootstrap.py", "dev"]) == 2
     assert not installed.is_current("dev")
 
 
-def test_ci_runs_make_test_and_needs_no_input() -> None:
+def test_ci_runs_make_test_and_needs_no_input():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     text = script.read_text()
@@ -205,7 +201,7 @@ def test_ci_runs_make_test_and_needs_no_input() -> None:
 # ---------------------------------------------------------------------------------------------------------- versions
 
 
-def test_every_requirement_is_pinned() -> None:
+def test_every_requirement_is_pinned():
     project = pyproject()["project"]
     wanted = [
         *project["dependencies"],
@@ -215,19 +211,19 @@ def test_every_requirement_is_pinned() -> None:
     assert [name for name in names if name not in pins() and name != project["name"]] == []
 
 
-def test_all_packages_that_the_installed_project_requires_are_pinned() -> None:
+def test_all_packages_that_the_installed_project_requires_are_pinned():
     installed = {dist.metadata.json["name"].lower().replace("_", "-") for dist in load("notices").bundled()}
     assert installed - set(pins()) == set()
 
 
-def test_pins_are_names_and_versions_and_nothing_else() -> None:
+def test_pins_are_names_and_versions_and_nothing_else():
     lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9A-Za-z.]*", line)] == []
     assert lines == sorted(lines, key=str.lower)
 
 
 @pytest.mark.parametrize("name", ["Makefile", ".ci/run", "constraints.txt", "pyproject.toml", "packaging/bootstrap.py"])
-def test_the_users_own_pip_configuration_decides_where_packages_come_from(name: str) -> None:
+def test_the_users_own_pip_configuration_decides_where_packages_come_from(name):
     text = (ROOT / name).read_text()
     assert not re.search(r"--(extra-)?index-url|--trusted-host|--find-links|https?://", text)
 
@@ -236,7 +232,7 @@ def test_the_users_own_pip_configuration_decides_where_packages_come_from(name: 
 
 
 @pytest.mark.parametrize("name", SYMLINKED)
-def test_a_top_level_package_is_reached_by_a_relative_link(name: str) -> None:
+def test_a_top_level_package_is_reached_by_a_relative_link(name):
     assert (ROOT / "yak" / name).readlink() == Path("..") / name
 
 
@@ -259,14 +255,12 @@ def wheel(tree: Path) -> zipfile.Path:
     return zipfile.Path(built)
 
 
-def test_only_yak_lands_in_site_packages(wheel: zipfile.Path) -> None:
+def test_only_yak_lands_in_site_packages(wheel):
     version = pyproject()["project"]["version"]
     assert {path.name for path in wheel.iterdir()} == {"yak", f"yak_broker-{version}.dist-info"}
 
 
-def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linked_packages(
-    tree: Path, wheel: zipfile.Path
-) -> None:
+def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linked_packages(tree, wheel):
     shipped = set(wheel.root.namelist())
     wanted = set()
     for top in ("yak", *SYMLINKED):
@@ -280,7 +274,7 @@ def test_the_wheel_holds_every_module_and_data_file_and_real_copies_of_the_linke
     assert (wheel / "yak" / "commands" / "__init__.py").read_text() == (tree / "commands" / "__init__.py").read_text()
 
 
-def test_pytest_finds_the_plugin_in_the_wheel_and_the_wheel_does_not_ask_for_pytest(wheel: zipfile.Path) -> None:
+def test_pytest_finds_the_plugin_in_the_wheel_and_the_wheel_does_not_ask_for_pytest(wheel):
     (notes,) = (path for path in wheel.iterdir() if path.name.endswith(".dist-info"))
     assert "[pytest11]\nyak = yak.testing.plugin\n" in (notes / "entry_points.txt").read_text()
     asked = [line for line in (notes / "METADATA").read_text().splitlines() if line.startswith("Requires-Dist: pytest")]
@@ -288,13 +282,13 @@ def test_pytest_finds_the_plugin_in_the_wheel_and_the_wheel_does_not_ask_for_pyt
     assert asked != []
 
 
-def test_the_version_is_said_once() -> None:
+def test_the_version_is_said_once():
     text = (ROOT / "yak" / "version.py").read_text()
     assert f'__version__ = "{pyproject()["project"]["version"]}"' in text
     assert "## [Unreleased]" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_notices_name_every_distribution_with_its_text() -> None:
+def test_the_notices_name_every_distribution_with_its_text():
     notices = load("notices")
     text = notices.notices()
     assert [dist.name for dist in notices.bundled() if f"{dist.name} {dist.version}" not in text] == []

@@ -22,7 +22,6 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from yak.client.admin import Admin
 from yak.errors import YakError
 from yak.server.http.openapi import document, openapi_path
-from yak.server.http.route import Route
 from yak.server.http.routes import ROUTES
 
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
@@ -133,9 +132,7 @@ def make_topic(bootstrap: str) -> None:
 
 
 @pytest.mark.parametrize("route", routes_to_ask(), ids=lambda route: f"{route.method} {route.path}")
-def test_a_route_keeps_to_its_description(
-    route: Route, broker_of_all: Any, session: requests.Session, pytestconfig: pytest.Config
-) -> None:
+def test_a_route_keeps_to_its_description(route, broker_of_all, session, pytestconfig):
     make_topic(broker_of_all.bootstrap)
     url = broker_of_all.http_url
 

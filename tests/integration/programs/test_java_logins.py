@@ -72,24 +72,20 @@ def refusal(tools: KafkaTools, broker: LoginBroker, login: dict[str, str]) -> st
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("mechanism", PASSWORDS)
-def test_java_client_logs_in_with_a_password(
-    tools: KafkaTools, broker: LoginBroker, mechanism: str, protocol: str
-) -> None:
+def test_java_client_logs_in_with_a_password(tools, broker, mechanism, protocol):
     round_trip(tools, broker, protocol, f"{mechanism}-{protocol}", password_login(mechanism, ADMIN, PASSWORD))
     assert "Authentication failed" in refusal(tools, broker, password_login(mechanism, ADMIN, "wrong"))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_java_client_logs_in_by_oauthbearer_with_a_token_of_a_file(
-    tools: KafkaTools, broker: LoginBroker, access_token_file: Path, protocol: str
-) -> None:
+def test_java_client_logs_in_by_oauthbearer_with_a_token_of_a_file(tools, broker, access_token_file, protocol):
     access_token_file.write_text(access_token())
     round_trip(tools, broker, protocol, f"{OAUTHBEARER}-{protocol}", token_file_login(access_token_file))
     access_token_file.write_text(access_token(number=1))
     assert "invalid_token" in refusal(tools, broker, token_file_login(access_token_file))
 
 
-def test_java_tools_create_use_renew_and_expire_a_delegation_token(tools: KafkaTools, broker: LoginBroker) -> None:
+def test_java_tools_create_use_renew_and_expire_a_delegation_token(tools, broker):
     admin = password_login("SCRAM-SHA-256", ADMIN, PASSWORD)
 
     def said(*words: str, login: dict[str, str] = admin, protocol: str = TLS) -> str:

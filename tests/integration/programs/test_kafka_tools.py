@@ -262,7 +262,7 @@ def _name(tool: Tool) -> str:
 
 
 @pytest.mark.parametrize("tool", WORKING, ids=_name)
-def test_tool_works(bench: Bench, tool: Tool) -> None:
+def test_tool_works(bench, tool):
     done = bench.run(tool)
     assert done.returncode == 0, done.stdout + done.stderr
     if tool.says:
@@ -272,7 +272,7 @@ def test_tool_works(bench: Bench, tool: Tool) -> None:
 
 
 @pytest.mark.parametrize("tool", REFUSED, ids=_name)
-def test_tool_that_needs_what_yak_lacks_ends_with_kafkas_error(bench: Bench, tool: Tool) -> None:
+def test_tool_that_needs_what_yak_lacks_ends_with_kafkas_error(bench, tool):
     done = bench.run(tool)
     assert tool.says in done.stdout + done.stderr
     assert done.returncode != 0 or not tool.is_exit_checked
@@ -301,9 +301,7 @@ ENDLESS = [
 
 
 @pytest.mark.parametrize("tool", ENDLESS, ids=_name)
-def test_tool_that_runs_until_it_is_ended(
-    bench: Bench, tool: Tool, tmp_path: Path, wait_until: Callable[..., None]
-) -> None:
+def test_tool_that_runs_until_it_is_ended(bench, tool, tmp_path, wait_until):
     output = tmp_path / "output"
     with output.open("w") as file:
         running = subprocess.Popen(bench.call(tool), stdout=file, stderr=subprocess.STDOUT)
@@ -345,9 +343,7 @@ def test_reassignment_moves_a_replica_to_another_directory_of_its_broker(
         assert (target / "orders-0").is_dir()
 
 
-def test_kafka_acls_adds_lists_and_removes_acls(
-    newest_java: list[str], make_broker: Callable[..., Any], redis_databases: Any, tmp_path: Path
-) -> None:
+def test_kafka_acls_adds_lists_and_removes_acls(newest_java, make_broker, redis_databases, tmp_path):
     with redis_databases.borrow() as url:
         broker = make_broker(tmp_path / "broker", url)
         authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

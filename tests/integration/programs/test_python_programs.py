@@ -145,14 +145,7 @@ def test_quix_exactly_once_counts_each_order_once_while_brokers_and_programs_are
 
 
 @pytest.mark.parametrize("program", ["quix", "faust"])
-def test_a_program_counts_on_when_its_state_is_lost(
-    cluster: LocalCluster,
-    programs: Programs,
-    counts: Counts,
-    wait_until: Callable[..., None],
-    tmp_path: Path,
-    program: str,
-) -> None:
+def test_a_program_counts_on_when_its_state_is_lost(cluster, programs, counts, wait_until, tmp_path, program):
     def start(number: int) -> subprocess.Popen[bytes]:
         bootstrap, state = cluster.status().bootstrap, str(tmp_path / f"state-{number}")
         if program == "quix":

@@ -163,9 +163,7 @@ def first_offset(bootstrap: str) -> int:
 
 
 @pytest.mark.yak(brokers=3, configs={"log.cleaner.backoff.ms": 100})
-def test_schema_registry_reads_all_back_from_its_compacted_topic_after_kills(
-    yak_cluster: Cluster, registry: Registry
-) -> None:
+def test_schema_registry_reads_all_back_from_its_compacted_topic_after_kills(yak_cluster, registry):
     number, note = {"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": ""}
     first, second, refused = record(number), record(number, note), record(number, {"name": "to", "type": "string"})
     assert registry.ask("/config", {"compatibility": "BACKWARD"}, "PUT")[0] == 200

@@ -104,9 +104,7 @@ class Payments:
 
 
 @pytest.mark.yak(brokers=3)
-def test_spark_connector_reads_each_committed_record_once_while_brokers_are_killed(
-    yak_cluster: Cluster, reader: Reader
-) -> None:
+def test_spark_connector_reads_each_committed_record_once_while_brokers_are_killed(yak_cluster, reader):
     payments = Payments(yak_cluster.bootstrap)
     one, other = payments.producer("one"), payments.producer("other")
     for round_ in range(ROUNDS):

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,9 +104,7 @@ def create_topics(cluster: LocalCluster, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
-def test_streams_smoke_test_succeeds_while_brokers_and_programs_are_killed(
-    cluster: LocalCluster, programs: Programs, guarantee: str
-) -> None:
+def test_streams_smoke_test_succeeds_while_brokers_and_programs_are_killed(cluster, programs, guarantee):
     create_topics(cluster, TOPICS)
     first = programs.start_smoke_test("process", guarantee)
     programs.start_smoke_test("process", guarantee)
@@ -154,9 +152,7 @@ class WordCounts:
         self._consumer.close()
 
 
-def test_streams_wordcount_is_exact_without_a_crash(
-    cluster: LocalCluster, programs: Programs, wait_until: Callable[..., None]
-) -> None:
+def test_streams_wordcount_is_exact_without_a_crash(cluster, programs, wait_until):
     create_topics(cluster, ["streams-plaintext-input", "streams-wordcount-output"])
     bootstrap = cluster.status().bootstrap
     program = programs.start_word_count()

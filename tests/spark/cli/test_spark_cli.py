@@ -101,7 +101,7 @@ def no_trace_in(said: str) -> bool:
 # ---------------------------------------------------------------------------------------------------------- SQL
 
 
-def test_a_topic_is_a_table_and_its_json_can_be_reached(yak, topic: str) -> None:
+def test_a_topic_is_a_table_and_its_json_can_be_reached(yak, topic):
     query = f"SELECT json:user::string AS user, count(*) AS n, sum(json:total::int) AS total FROM `{topic}` GROUP BY 1 ORDER BY 1"
     code, out, _ = yak("sql", query, "-o", "json")
     assert code == 0
@@ -114,7 +114,7 @@ def test_a_topic_is_a_table_and_its_json_can_be_reached(yak, topic: str) -> None
     assert yak("sql", query)[1].splitlines()[0].split() == ["USER", "N", "TOTAL"]
 
 
-def test_a_table_has_the_columns_of_the_record(yak, topic: str) -> None:
+def test_a_table_has_the_columns_of_the_record(yak, topic):
     code, out, _ = yak("sql", f"SELECT * FROM {topic.replace('-', '_')} WHERE value LIKE '%:29}}'", "-o", "json")
     assert code == 0
     (row,) = map(json.loads, out.splitlines())
@@ -123,7 +123,7 @@ def test_a_table_has_the_columns_of_the_record(yak, topic: str) -> None:
     assert row["timestamp"].endswith("Z")
 
 
-def test_with_a_schema_the_fields_are_columns(yak, topic: str) -> None:
+def test_with_a_schema_the_fields_are_columns(yak, topic):
     table = topic.replace("-", "_")
     arguments = ("sql", f"SELECT max(total) AS most, count(user) AS n, count(*) AS all FROM {table}", "-o", "json")
     code, out, _ = yak(*arguments, "--schema", f"{table}=user STRING, total INT")
@@ -142,7 +142,7 @@ def test_with_a_schema_the_fields_are_columns(yak, topic: str) -> None:
         ("SELECT 1/0", "spark-sql", "Division by zero"),
     ],
 )
-def test_refused_query_is_reported_in_three_lines(yak, topic: str, query: str, slug: str, said: str) -> None:
+def test_refused_query_is_reported_in_three_lines(yak, topic, query, slug, said):
     code, out, err = yak("sql", query.format(topic=topic))
     assert (code, out) == (2, "")
     assert err.startswith(f"error[{slug}]"), err
@@ -150,7 +150,7 @@ def test_refused_query_is_reported_in_three_lines(yak, topic: str, query: str, s
     assert no_trace_in(err)
 
 
-def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic: str) -> None:
+def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic):
     code, out, _ = yak("shell", "-c", f"print(topic('{topic}').where(F.col('key') == 'k1').count())")
     assert (code, out) == (0, "10\n")
     code, _, err = yak("shell", "-c", f"topic('{topic}x').count()")
@@ -163,7 +163,7 @@ def test_shell_has_topics_and_prints_errors_in_three_lines(yak, topic: str) -> N
 
 
 @pytest.mark.thorough
-def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path: Path) -> None:
+def test_background_job_reports_progress_and_stops_in_order(topic, tmp_path):
     arguments = ("--topic", topic, "--sink", f"topic:{topic}-counts", "--checkpoint-dir", str(tmp_path / "ck"))
     started = typed("spark", "run", "counts", *arguments, "--master", "local[1]", "-o", "json")
     assert started.returncode == 0, started.stderr
@@ -196,9 +196,7 @@ def test_background_job_reports_progress_and_stops_in_order(topic: str, tmp_path
         (signal.SIGINT, "counts", (), 0),
     ],
 )
-def test_signal_cancels_a_batch_and_stops_a_stream_in_order(
-    topic: str, tmp_path: Path, number: int, job: str, options: tuple[str, ...], code: int
-) -> None:
+def test_signal_cancels_a_batch_and_stops_a_stream_in_order(topic, tmp_path, number, job, options, code):
     arguments = (job, "--topic", f"t={topic}" if job == "sql" else topic, *options, "--master", "local[1]")
     events = tmp_path / "events"
     events.mkdir()
@@ -240,7 +238,7 @@ frame.command(dataclasses.replace(sql.JOB, build=build))(sys.argv[1:])
 
 
 @pytest.mark.thorough
-def test_batch_that_is_stopped_before_it_reads_did_not_succeed(topic: str) -> None:
+def test_batch_that_is_stopped_before_it_reads_did_not_succeed(topic):
     arguments = ("--topic", f"t={topic}", "-q", "SELECT count(*) FROM t", "--to", "latest", "--master", "local[1]")
     command = [sys.executable, "-P", "-c", STOPPED_EARLY, *arguments]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
@@ -263,7 +261,7 @@ raise ValueError("of the program's own")
 """
 
 
-def test_submitted_program_reports_progress_and_the_line_of_its_error(topic: str, tmp_path: Path) -> None:
+def test_submitted_program_reports_progress_and_the_line_of_its_error(topic, tmp_path):
     (tmp_path / "mine.py").write_text(PROGRAM)
     ran = typed("spark", "submit", "mine.py", "--master", "local[1]", "--", topic, str(tmp_path / "ck"))
     assert ran.returncode == 1
@@ -280,7 +278,7 @@ def test_submitted_program_reports_progress_and_the_line_of_its_error(topic: str
 # ------------------------------------------------------------------------------------------------ what is missing
 
 
-def test_too_little_memory_is_refused_before_a_read(topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory_is_refused_before_a_read(topic, monkeypatch):
     # Java counts all 200 MiB with this collector. The one for small machines keeps some of them for itself.
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-XX:+UseG1GC -XX:TieredStopAtLevel=1")
     ran = typed("spark", "sql", f"SELECT * FROM `{topic}`", "--driver-memory", "200m", "--master", "local[1]")
@@ -289,7 +287,7 @@ def test_too_little_memory_is_refused_before_a_read(topic: str, monkeypatch: pyt
     assert no_trace_in(ran.stderr)
 
 
-def test_absent_master_is_reported_at_once() -> None:
+def test_absent_master_is_reported_at_once():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     ran = typed("spark", "sql", "SELECT 1", "--master", f"spark://127.0.0.1:{port}")
@@ -298,7 +296,7 @@ def test_absent_master_is_reported_at_once() -> None:
     assert no_trace_in(ran.stderr)
 
 
-def test_job_that_cannot_begin_ends_with_2(new_name: Callable[[], str]) -> None:
+def test_job_that_cannot_begin_ends_with_2(new_name):
     ran = typed("spark", "run", "counts", "--topic", new_name(), "--sink", "topic:x")
     assert ran.returncode == 2
     assert ran.stderr.startswith("error[spark-no-checkpoint]")

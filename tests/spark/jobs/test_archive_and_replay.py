@@ -30,9 +30,7 @@ def sent(bench: Any, topic: str) -> list[tuple[int, int, bytes]]:
     return [(row.partition, row.offset, bytes(row.value)) for row in bench.read(topic)]
 
 
-def test_archive_stores_every_record_once_by_topic_date_and_hour_with_one_checkpoint(
-    bench: Any, tmp_path: Path
-) -> None:
+def test_archive_stores_every_record_once_by_topic_date_and_hour_with_one_checkpoint(bench, tmp_path):
     folder = tmp_path / "archive"
     topic = bench.send(records(300))
     options = {"topic": topic, "into": str(folder), "available_now": True, "max_offsets_per_trigger": 60}
@@ -51,7 +49,7 @@ def test_archive_stores_every_record_once_by_topic_date_and_hour_with_one_checkp
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_archive_batch_that_is_repeated_is_stored_once(bench: Any, tmp_path: Path, is_committed: bool) -> None:
+def test_archive_batch_that_is_repeated_is_stored_once(bench, tmp_path, is_committed):
     folder = tmp_path / "archive"
     topic = bench.send(records(120))
     options = {"topic": topic, "into": str(folder), "available_now": True, "max_offsets_per_trigger": 60}
@@ -65,7 +63,7 @@ def test_archive_batch_that_is_repeated_is_stored_once(bench: Any, tmp_path: Pat
     assert (folder / "_checkpoint" / "commits" / "1").exists()
 
 
-def test_archive_has_the_hours_of_utc_whatever_the_zone_of_the_session(bench: Any, tmp_path: Path) -> None:
+def test_archive_has_the_hours_of_utc_whatever_the_zone_of_the_session(bench, tmp_path):
     hours = ["2026-03-29T01:30:00Z", "2026-03-29T02:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z"]
     starts_s = [datetime.fromisoformat(hour).timestamp() - bench.start_ms / 1000 for hour in hours]
     topic = bench.send([(hour, {}, at_s, 0) for hour, at_s in zip(hours, starts_s, strict=True)])
@@ -78,7 +76,7 @@ def test_archive_has_the_hours_of_utc_whatever_the_zone_of_the_session(bench: An
     assert [f"{path.parent.name[5:]}T{path.name[5:]}:30:00Z" for path in folders] == hours
 
 
-def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_path: Path) -> None:
+def test_tables_that_this_spark_does_not_know_are_one_message(bench, tmp_path):
     topic = bench.send(records(1))
     for name in ("delta", "iceberg"):
         with pytest.raises(UsageError, match=f"this Spark has no {name}"):
@@ -87,9 +85,7 @@ def test_tables_that_this_spark_does_not_know_are_one_message(bench: Any, tmp_pa
             )
 
 
-def test_replay_restores_every_record_once_in_order_and_resumes_after_a_crash(
-    bench: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_replay_restores_every_record_once_in_order_and_resumes_after_a_crash(bench, tmp_path, monkeypatch):
     folder, checkpoint = tmp_path / "archive", tmp_path / "replay"
     topic, target = bench.send(records(200)), bench.send([], parts=3)
     bench.finish("archive", topic=topic, into=str(folder), available_now=True)
@@ -130,9 +126,7 @@ def test_replay_restores_every_record_once_in_order_and_resumes_after_a_crash(
         bench.finish("replay", **{**options, "topic": "other"})
 
 
-def test_replay_from_a_relative_time_keeps_the_time_of_its_beginning(
-    bench: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
+def test_replay_from_a_relative_time_keeps_the_time_of_its_beginning(bench, tmp_path, monkeypatch):
     from yak.spark.jobs import replay
 
     topic, target = bench.send(records(40)), bench.send([], parts=1)
@@ -172,7 +166,7 @@ class FilesInMemory:
         self.texts.pop(path, None)
 
 
-def test_two_replays_with_one_checkpoint_do_not_write_side_by_side() -> None:
+def test_two_replays_with_one_checkpoint_do_not_write_side_by_side():
     from yak.spark.jobs.replay import ReplayState
 
     files: Any = FilesInMemory()
@@ -193,7 +187,7 @@ def test_two_replays_with_one_checkpoint_do_not_write_side_by_side() -> None:
     assert load(0).done == 1
 
 
-def test_chunks_follow_each_other_and_cover_everything() -> None:
+def test_chunks_follow_each_other_and_cover_everything():
     ranges = {1: (0, 19), 0: (5, 44)}
     covered: dict[int, list[int]] = {0: [], 1: []}
     for chunk in chunks_of(ranges, 14):
@@ -203,7 +197,7 @@ def test_chunks_follow_each_other_and_cover_everything() -> None:
     assert covered == {0: list(range(5, 45)), 1: list(range(20))}
 
 
-def test_replay_connects_to_its_target_with_the_client_settings_of_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_connects_to_its_target_with_the_client_settings_of_its_options(monkeypatch):
     from yak.spark.jobs.replay import JOB, _ends
 
     def admin(servers: str, *, timeout_ms: int, extra: dict[str, str]) -> None:
@@ -215,7 +209,7 @@ def test_replay_connects_to_its_target_with_the_client_settings_of_its_options(m
         _ends(JOB.options(**needed, option=("kafka.security.protocol=SASL_SSL",)))
 
 
-def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> None:
+def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench):
     import pyarrow as pa
 
     target = bench.send([], parts=2)
@@ -230,7 +224,7 @@ def test_replay_task_that_runs_again_sends_what_has_not_arrived(bench: Any) -> N
     assert sorted(bytes(row.value).decode() for row in bench.read(target)) == sorted(origins)
 
 
-def test_replay_has_no_two_attempts_of_a_task_at_the_same_time() -> None:
+def test_replay_has_no_two_attempts_of_a_task_at_the_same_time():
     """The second one does not see what the first one has yet to send, and both would send it."""
     from yak.spark.driver.make import configuration
     from yak.spark.jobs.frame import session_settings

@@ -6,7 +6,6 @@ import re
 import shutil
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,7 +34,7 @@ def without_end(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return [row for row in rows if "end" not in row]
 
 
-def test_counts_in_tumbling_sliding_and_session_windows(bench: Any) -> None:
+def test_counts_in_tumbling_sliding_and_session_windows(bench):
     topic = bench.send([*readings(), ("a", {}, 300.0, 0), END])
     tumbling = bench.stream("counts", topic=topic)
     assert tumbling == bench.batch("counts", topic=topic)
@@ -48,7 +47,7 @@ def test_counts_in_tumbling_sliding_and_session_windows(bench: Any) -> None:
     assert sorted((key, count) for _, _, key, count in sessions) == [("a", 1), ("a", 40), ("b", 40), ("c", 40)]
 
 
-def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench: Any) -> None:
+def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench):
     topic = bench.send(readings())
     rows = bench.stream("stats", topic=topic, field="n", percentiles="0,50,99.9", window="2m")
     assert rows == bench.batch("stats", topic=topic, field="n", percentiles="0,50,99.9", window="2m")
@@ -61,7 +60,7 @@ def test_stats_are_those_of_the_numbers_and_say_how_many_were_none(bench: Any) -
     assert len(rows) == 3
 
 
-def test_records_without_the_number_are_left_out_or_an_error(bench: Any) -> None:
+def test_records_without_the_number_are_left_out_or_an_error(bench):
     topic = bench.send(readings(20))
     (row,) = bench.batch("stats", topic=topic, field="n", mode="dropmalformed", key_field="who")[:1]
     assert (row[2], row[3], row[4]) == ("a", 6, 0)
@@ -73,7 +72,7 @@ def test_records_without_the_number_are_left_out_or_an_error(bench: Any) -> None
     assert "no number at n" in text.why
 
 
-def test_top_k_names_the_most_frequent_keys_of_each_window(bench: Any) -> None:
+def test_top_k_names_the_most_frequent_keys_of_each_window(bench):
     many = [(key, {}, float(i), i % 2) for i, key in enumerate("aaaaabbbccdd" * 5)]
     topic = bench.send([*many, END])
     rows = without_end(bench.stream("top-k", topic=topic, k=3))
@@ -81,7 +80,7 @@ def test_top_k_names_the_most_frequent_keys_of_each_window(bench: Any) -> None:
     assert rows == without_end(bench.batch("top-k", topic=topic, k=3))
 
 
-def test_lag_counts_every_record_and_no_latency_is_below_zero(bench: Any) -> None:
+def test_lag_counts_every_record_and_no_latency_is_below_zero(bench):
     topic = bench.send(readings(60))
     rows = bench.stream("lag", topic=topic)
     assert sorted(row[3:5] for row in rows) == [(0, 30), (1, 30)]
@@ -91,7 +90,7 @@ def test_lag_counts_every_record_and_no_latency_is_below_zero(bench: Any) -> Non
         assert 3_600_000 < least <= p50 <= p95 <= p99 <= most
 
 
-def test_dedupe_lets_a_key_pass_once_within_its_time(bench: Any, tmp_path: Path) -> None:
+def test_dedupe_lets_a_key_pass_once_within_its_time(bench, tmp_path):
     often = [(KEYS[i % 2], {"at": i}, float(i), i % 2) for i in range(60)]
     topic = bench.send([*often, ("c", {"at": 4_000}, 4_000.0, 0), ("c", {}, 4_001.0, 0)])
     options = {"topic": topic, "available_now": True, "sink": f"parquet:{tmp_path}/out", "within": "10m"}
@@ -109,7 +108,7 @@ def test_dedupe_lets_a_key_pass_once_within_its_time(bench: Any, tmp_path: Path)
     assert sorted((row[0], row[3], row[4]) for row in once) == [(row.key, row.partition, row.offset) for row in rows]
 
 
-def test_join_pairs_records_of_two_topics_that_are_close(bench: Any) -> None:
+def test_join_pairs_records_of_two_topics_that_are_close(bench):
     orders = bench.send([("o1", {"total": 5}, 0.0, 0), ("o2", {"total": 6}, 1.0, 1), ("o3", {}, 2.0, 0), END])
     payments = bench.send([("o1", {"paid": 5}, 9.0, 1), ("o2", {"paid": 6}, 700.0, 0), END])
     pairs = without_end(bench.stream("join", topic=orders, with_=payments, within="5m"))
@@ -119,7 +118,7 @@ def test_join_pairs_records_of_two_topics_that_are_close(bench: Any) -> None:
     assert sorted((row[0], row[6] is None) for row in left) == [("o1", False), ("o2", True), ("o3", True)]
 
 
-def test_sql_over_two_topics_with_and_without_columns(bench: Any) -> None:
+def test_sql_over_two_topics_with_and_without_columns(bench):
     orders = bench.send(readings(30))
     names = bench.send([(key, {"name": key.upper()}, 0.0, 0) for key in KEYS])
     query = "SELECT name, count(*) AS orders, sum(n) AS total FROM o JOIN p ON o._key = p._key GROUP BY name"
@@ -132,7 +131,7 @@ def test_sql_over_two_topics_with_and_without_columns(bench: Any) -> None:
     assert bench.stream("sql", topic=orders, query=count) == [(30,)]
 
 
-def test_sql_says_which_record_has_drifted_from_its_columns(bench: Any) -> None:
+def test_sql_says_which_record_has_drifted_from_its_columns(bench):
     topic = bench.send([("a", {"n": 1}, 0.0, 0), ("a", {"n": {"new": "shape"}}, 1.0, 0)])
     options = {"topic": f"t={topic}", "query": "SELECT n FROM t", "schema": ("t=n DOUBLE",)}
     assert bench.batch("sql", **options) == [(1.0,), (None,)]
@@ -142,7 +141,7 @@ def test_sql_says_which_record_has_drifted_from_its_columns(bench: Any) -> None:
     assert f"{topic}/0/1" in translate(caught.value).message
 
 
-def test_anomaly_finds_the_value_that_is_not_like_the_others(bench: Any) -> None:
+def test_anomaly_finds_the_value_that_is_not_like_the_others(bench):
     usual = [("a", {"n": 10.0 + i % 3}, float(i), 0) for i in range(60)]
     steady = [("b", {"n": 5.0}, float(i), 1) for i in range(40)]
     odd = [("a", {"n": 50.0}, 60.0, 0), ("a", {"n": "none"}, 61.0, 0), ("b", {"n": 5.1}, 61.0, 1)]
@@ -153,7 +152,7 @@ def test_anomaly_finds_the_value_that_is_not_like_the_others(bench: Any) -> None
     assert rows[0][8] > 20.0
 
 
-def test_results_go_to_a_topic_and_the_last_of_a_window_is_right(bench: Any, tmp_path: Path) -> None:
+def test_results_go_to_a_topic_and_the_last_of_a_window_is_right(bench, tmp_path):
     topic, results = bench.send(readings()), bench.send([])
     options = {"topic": topic, "sink": f"topic:{results}", "available_now": True, "max_offsets_per_trigger": 50}
     bench.finish("counts", checkpoint_dir=str(tmp_path / "c"), **options)
@@ -172,7 +171,7 @@ def test_results_go_to_a_topic_and_the_last_of_a_window_is_right(bench: Any, tmp
     assert len(bench.read(results, isolation="read_committed")) == len(found)
 
 
-def test_key_of_a_query_is_written_as_its_text(bench: Any, tmp_path: Path) -> None:
+def test_key_of_a_query_is_written_as_its_text(bench, tmp_path):
     topic, results = bench.send([("a", {}, 0.0, 1)]), bench.send([])
     query = f"SELECT partition AS key, value FROM {topic.replace('-', '_')}"
     options = {"topic": topic, "query": query, "sink": f"topic:{results}", "checkpoint_dir": str(tmp_path)}
@@ -180,7 +179,7 @@ def test_key_of_a_query_is_written_as_its_text(bench: Any, tmp_path: Path) -> No
     assert [bytes(row.key) for row in bench.read(results)] == [b"1"]
 
 
-def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, capsys: Any) -> None:
+def test_results_go_to_parquet_and_to_the_console(bench, tmp_path, capsys):
     topic = bench.send([*readings(), END])
     options = {"topic": topic, "sink": f"parquet:{tmp_path}/out", "checkpoint_dir": f"{tmp_path}/c"}
     bench.finish("top-k", available_now=True, **options)
@@ -194,7 +193,7 @@ def test_results_go_to_parquet_and_to_the_console(bench: Any, tmp_path: Path, ca
     assert text.count("|a  |20") == 2
 
 
-def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: Path) -> None:
+def test_a_checkpoint_belongs_to_one_job_with_its_options(bench, tmp_path):
     topic = bench.send(readings(10))
     options = {"topic": topic, "available_now": True, "checkpoint_dir": str(tmp_path / "c")}
     bench.finish("counts", **options)
@@ -207,7 +206,7 @@ def test_a_checkpoint_belongs_to_one_job_with_its_options(bench: Any, tmp_path: 
     bench.finish("counts", trigger="5s", **options)  # pace is nobody's identity
 
 
-def test_parquet_folder_belongs_to_one_checkpoint(bench: Any, tmp_path: Path) -> None:
+def test_parquet_folder_belongs_to_one_checkpoint(bench, tmp_path):
     """Spark's file sink skips the batches of another checkpoint whose numbers it has: they would be lost."""
     options = {"topic": bench.send([*readings(), END]), "sink": f"parquet:{tmp_path}/out", "available_now": True}
     bench.finish("top-k", checkpoint_dir=f"{tmp_path}/a", **options)
@@ -222,7 +221,7 @@ def test_parquet_folder_belongs_to_one_checkpoint(bench: Any, tmp_path: Path) ->
         bench.finish("top-k", checkpoint_dir=f"{tmp_path}/a", **options)
 
 
-def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
+def test_a_topic_that_is_not_there_is_one_message(bench):
     with pytest.raises(Exception, match="no-such-topic") as caught:
         bench.batch("counts", topic="no-such-topic")
     text = translate(caught.value)
@@ -255,16 +254,14 @@ def test_a_topic_that_is_not_there_is_one_message(bench: Any) -> None:
         ("archive", {"into": "x", "to": "latest"}, "spark-options"),
     ],
 )
-def test_invalid_job_options_are_reported_before_spark_is_started(
-    name: str, options: dict[str, Any], code: str
-) -> None:
+def test_invalid_job_options_are_reported_before_spark_is_started(name, options, code):
     with pytest.raises(YakError) as caught:
         load(name).options(**{"topic": "t", **options}).check()
     assert caught.value.code == code
     assert caught.value.exit_code == 2
 
 
-def test_overflowing_number_neither_stops_the_query_nor_changes_later_values(bench: Any) -> None:
+def test_overflowing_number_neither_stops_the_query_nor_changes_later_values(bench):
     steady = [("k", {"n": 1.0 + number % 2}, number, 0) for number in range(10)]
     odd = [("k", {"n": value}, 10 + at, 0) for at, value in enumerate(("NaN", "Infinity", "-Infinity", 1e300, -1e300))]
     topic = bench.send([*steady, *odd, *[(key, value, at + 20, part) for key, value, at, part in steady]])
@@ -275,14 +272,14 @@ def test_overflowing_number_neither_stops_the_query_nor_changes_later_values(ben
         assert [found[3] for found in sorted(odd_ones, key=lambda found: found[3])] == [11, 12, 13, 14]
 
 
-def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench: Any) -> None:
+def test_from_a_time_reads_nothing_of_a_partition_that_ended_before_it(bench):
     topic = bench.send([("a", {}, 0.0, 0), ("b", {}, 600.0, 1)])
     since = str(bench.start_ms + 300_000)
     for run in (bench.batch, bench.stream):
         assert [row[2:] for row in run("counts", topic=topic, from_=since)] == [("b", 1)]
 
 
-def test_join_and_sql_take_offsets_of_both_topics(bench: Any) -> None:
+def test_join_and_sql_take_offsets_of_both_topics(bench):
     left = bench.send([("a", {"n": 1}, 0.0, 0), ("b", {"n": 2}, 0.0, 1)])
     right = bench.send([("a", {"n": 3}, 1.0, 0), ("b", {"n": 4}, 1.0, 1)])
     from_ = json.dumps({left: {"0": 1, "1": 0}, right: {"0": 0, "1": -2}})
@@ -294,7 +291,7 @@ def test_join_and_sql_take_offsets_of_both_topics(bench: Any) -> None:
     assert translate(caught.value).code == "spark-option"
 
 
-def test_join_pairs_no_records_without_a_key(bench: Any) -> None:
+def test_join_pairs_no_records_without_a_key(bench):
     left = bench.send([(None, {"n": 1}, 0.0, 0), ("", {"n": 2}, 0.0, 0), END])
     right = bench.send([(None, {"n": 3}, 1.0, 0), ("", {"n": 4}, 1.0, 0), END])
     for run in (bench.batch, bench.stream):
@@ -303,7 +300,7 @@ def test_join_pairs_no_records_without_a_key(bench: Any) -> None:
         assert found == {(None, '{"n": 1}', None), ("", '{"n": 2}', '{"n": 4}')}
 
 
-def test_time_field_that_is_no_time_is_left_out_or_an_error(bench: Any) -> None:
+def test_time_field_that_is_no_time_is_left_out_or_an_error(bench):
     values = [
         bench.start_ms,
         1_000 * bench.start_ms,
@@ -324,7 +321,7 @@ def test_time_field_that_is_no_time_is_left_out_or_an_error(bench: Any) -> None:
     assert f"{topic}/0/1" in translate(caught.value).message
 
 
-def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench: Any, tmp_path: Path) -> None:
+def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench, tmp_path):
     options = {"available_now": True, "checkpoint_dir": str(tmp_path / "c")}
     with pytest.raises(Exception, match="no-such-topic"):
         bench.finish("counts", topic="no-such-topic", **options)
@@ -334,13 +331,13 @@ def test_checkpoint_of_a_query_without_a_batch_can_be_taken_by_another(bench: An
         bench.finish("counts", topic="no-such-topic", **options)
 
 
-def test_dedupe_takes_times_of_all_years(bench: Any) -> None:
+def test_dedupe_takes_times_of_all_years(bench):
     times = ("0001-01-01T00:00:00Z", "0001-01-01T00:05:00Z", "2026-11-20T12:00:00Z", "9999-12-31T23:59:59Z")
     topic = bench.send([("k", {"at": at}, float(number), 0) for number, at in enumerate(times)])
     assert [row[4] for row in bench.batch("dedupe", topic=topic, time_field="at", within="10m")] == [0, 2, 3]
 
 
-def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None:
+def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench):
     records = [("k1", {"id": "x"}, 0.0, 0), ("k2", {"id": "x"}, 1.0, 0), (None, {"id": "y"}, 2.0, 0)]
     topic = bench.send([*records, ("k3", b"\xff\xfe", 3.0, 0)])
     for run in (bench.batch, bench.stream):
@@ -355,7 +352,7 @@ def test_dedupe_by_a_field_keeps_key_and_value_of_the_record(bench: Any) -> None
     }
 
 
-def test_console_prints_a_part_of_a_batch_and_the_state_has_all_of_it(bench: Any, capsys: Any) -> None:
+def test_console_prints_a_part_of_a_batch_and_the_state_has_all_of_it(bench, capsys):
     keys = [f"k{number}" for number in range(200)]
     topic = bench.send([(key, {}, float(turn), 0) for turn in range(3) for key in keys])
     bench.finish("counts", topic=topic, available_now=True, max_offsets_per_trigger=200)
@@ -364,9 +361,7 @@ def test_console_prints_a_part_of_a_batch_and_the_state_has_all_of_it(bench: Any
     assert re.findall(r"\|k\d+ *\|(\d+)", printed.split("batch 2\n")[1]) == ["3"] * 40
 
 
-def test_console_prints_the_hour_that_a_clock_repeats_twice(
-    bench: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_console_prints_the_hour_that_a_clock_repeats_twice(bench, capsys, monkeypatch):
     starts = ("2026-10-25T00:00:00+00:00", "2026-10-25T01:00:00+00:00")
     topic = bench.send([(None, {"at": start}, 0.0, 0) for start in starts])
     monkeypatch.setenv("TZ", "Europe/Berlin")

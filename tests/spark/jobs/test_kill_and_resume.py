@@ -80,9 +80,7 @@ def rows_of(spark: Any, path: Path) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row) for row in spark.read.parquet(str(path)).collect())
 
 
-def test_every_killed_job_resumes_from_its_checkpoint_with_the_result_of_a_whole_run(
-    bench: Any, tmp_path: Path
-) -> None:
+def test_every_killed_job_resumes_from_its_checkpoint_with_the_result_of_a_whole_run(bench, tmp_path):
     end = [("end", {"n": 0.0}, 7_200.0, partition) for partition in (0, 1)]
     topic = bench.send(readings(COUNT) + end)
     other = bench.send([(key, {"m": number}, 20.0 * number, 0) for number, key in enumerate("abcd")] + end)

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -55,9 +54,7 @@ def reading(spark: Any, bootstrap: str, topic: str, **options: object) -> Any:
 
 
 @pytest.mark.parametrize("client", ["columnar", "librdkafka"])
-def test_every_column_of_every_record_is_there(
-    spark: Any, bootstrap: str, new_name: Callable[[], str], client: str
-) -> None:
+def test_every_column_of_every_record_is_there(spark, bootstrap, new_name, client):
     topic = new_name()
     fill(bootstrap, topic, 100)
     frame = reading(spark, bootstrap, topic, includeHeaders="true", client=client)
@@ -83,9 +80,7 @@ def test_every_column_of_every_record_is_there(
 
 
 @pytest.mark.parametrize("client", ["columnar", "librdkafka"])
-def test_time_out_of_sparks_range_is_the_furthest_one(
-    spark: Any, bootstrap: str, new_name: Callable[[], str], client: str
-) -> None:
+def test_time_out_of_sparks_range_is_the_furthest_one(spark, bootstrap, new_name, client):
     from confluent_kafka import Producer
 
     topic = new_name()
@@ -97,7 +92,7 @@ def test_time_out_of_sparks_range_is_the_furthest_one(
     assert [row[0] for row in rows] == [9_223_372_036_854_775_000]
 
 
-def test_a_batch_is_written_and_read_back(spark: Any, bootstrap: str, new_name: Callable[[], str]) -> None:
+def test_a_batch_is_written_and_read_back(spark, bootstrap, new_name):
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=3)
     frame = spark.range(1000).selectExpr("CAST(id AS STRING) AS key", "CAST(id * 2 AS STRING) AS value")
@@ -106,9 +101,7 @@ def test_a_batch_is_written_and_read_back(spark: Any, bootstrap: str, new_name: 
     assert sorted((int(row.key), int(row.value)) for row in back.collect()) == [(n, 2 * n) for n in range(1000)]
 
 
-def test_a_stream_is_written_with_its_query_and_batch_in_headers(
-    spark: Any, bootstrap: str, new_name: Callable[[], str], tmp_path: Path
-) -> None:
+def test_a_stream_is_written_with_its_query_and_batch_in_headers(spark, bootstrap, new_name, tmp_path):
     source, sink = new_name(), new_name()
     fill(bootstrap, source, 40)
     Admin(bootstrap).create_topic(sink, partitions=1)
@@ -155,9 +148,7 @@ def said(error: Exception) -> str:
         ({"valueFormat": "json"}, r"\[spark-schema\].*valueSchema"),
     ],
 )
-def test_a_read_that_cannot_be_is_one_line(
-    spark: Any, bootstrap: str, shared_topic: str, options: dict[str, str], message: str
-) -> None:
+def test_a_read_that_cannot_be_is_one_line(spark, bootstrap, shared_topic, options, message):
     given = {"kafka.bootstrap.servers": bootstrap, "subscribe": shared_topic} | {
         name: value.replace("TOPIC", shared_topic) for name, value in options.items()
     }
@@ -166,7 +157,7 @@ def test_a_read_that_cannot_be_is_one_line(
     assert re.search(message.replace("TOPIC", shared_topic), said(caught.value), re.IGNORECASE), said(caught.value)
 
 
-def test_a_schema_without_json_is_refused(spark: Any, bootstrap: str, shared_topic: str) -> None:
+def test_a_schema_without_json_is_refused(spark, bootstrap, shared_topic):
     with pytest.raises(Exception, match=r"\[spark-schema\] the source has fixed columns"):
         spark.read.format("yak").options(bootstrap=bootstrap, subscribe=shared_topic).schema("a int").load().count()
 
@@ -180,7 +171,7 @@ def shared_topic(cluster: Any) -> str:
 
 
 @pytest.mark.parametrize("push", ["true", "false"])
-def test_filters_give_the_same_rows_pushed_or_not(spark: Any, bootstrap: str, shared_topic: str, push: str) -> None:
+def test_filters_give_the_same_rows_pushed_or_not(spark, bootstrap, shared_topic, push):
     spark.conf.set("spark.sql.python.filterPushdown.enabled", push)
     try:
         frame = reading(spark, bootstrap, shared_topic)
@@ -199,7 +190,7 @@ def test_filters_give_the_same_rows_pushed_or_not(spark: Any, bootstrap: str, sh
         spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
-def test_bounds_by_offset_and_by_time(spark: Any, bootstrap: str, shared_topic: str) -> None:
+def test_bounds_by_offset_and_by_time(spark, bootstrap, shared_topic):
     def offsets(**options: object) -> list[tuple[int, int]]:
         found = reading(spark, bootstrap, shared_topic, **options).select("partition", "offset").collect()
         return sorted(tuple(row) for row in found)
@@ -213,7 +204,7 @@ def test_bounds_by_offset_and_by_time(spark: Any, bootstrap: str, shared_topic: 
     assert offsets(**late) == []
 
 
-def test_a_partition_is_split_to_min_partitions(spark: Any, bootstrap: str, shared_topic: str) -> None:
+def test_a_partition_is_split_to_min_partitions(spark, bootstrap, shared_topic):
     frame = reading(spark, bootstrap, shared_topic, minPartitions=5)
     assert frame.rdd.getNumPartitions() == 6  # about 5: half of them each, rounded
     assert frame.select("partition", "offset").distinct().count() == frame.count() == 20
@@ -247,7 +238,7 @@ def json_topic(cluster: Any) -> str:
     return topic
 
 
-def test_json_columns_are_what_from_json_gives(spark: Any, bootstrap: str, json_topic: str) -> None:
+def test_json_columns_are_what_from_json_gives(spark, bootstrap, json_topic):
     schema = JSON_SCHEMA + ", _corrupt_record string"
     ours = reading(spark, bootstrap, json_topic, valueFormat="json", valueSchema=schema)
     raw = reading(spark, bootstrap, json_topic).selectExpr("offset", "CAST(value AS STRING) AS value")
@@ -258,7 +249,7 @@ def test_json_columns_are_what_from_json_gives(spark: Any, bootstrap: str, json_
     assert found == wanted
 
 
-def test_json_in_columns_of_its_own_with_the_sources_beside_them(spark: Any, bootstrap: str, json_topic: str) -> None:
+def test_json_in_columns_of_its_own_with_the_sources_beside_them(spark, bootstrap, json_topic):
     reader = spark.read.format("yak").options(bootstrap=bootstrap, subscribe=json_topic, valueFormat="json")
     flat = (
         reader.schema("user string, n int, _offset bigint, _timestamp timestamp").option("mode", "dropmalformed").load()
@@ -283,9 +274,7 @@ def test_json_in_columns_of_its_own_with_the_sources_beside_them(spark: Any, boo
         (["'v' AS value", "99 AS partition"], {"topic": "TOPIC"}, r"\[spark-write\].*partition"),
     ],
 )
-def test_a_write_that_cannot_be_is_one_line(
-    spark: Any, bootstrap: str, new_name: Callable[[], str], columns: list[str], options: dict[str, str], message: str
-) -> None:
+def test_a_write_that_cannot_be_is_one_line(spark, bootstrap, new_name, columns, options, message):
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=1)
     given = {name: value.replace("TOPIC", topic) for name, value in options.items()}
@@ -295,7 +284,7 @@ def test_a_write_that_cannot_be_is_one_line(
     assert re.search(message, said(caught.value), re.IGNORECASE), said(caught.value)
 
 
-def test_records_go_where_their_columns_say(spark: Any, bootstrap: str, new_name: Callable[[], str]) -> None:
+def test_records_go_where_their_columns_say(spark, bootstrap, new_name):
     topic, other = new_name(), new_name()
     for name in (topic, other):
         Admin(bootstrap).create_topic(name, partitions=3)
@@ -311,9 +300,7 @@ def test_records_go_where_their_columns_say(spark: Any, bootstrap: str, new_name
 
 @pytest.mark.jvm
 @pytest.mark.timeout(900)
-def test_sparks_own_kafka_connector_reads_the_same(
-    spark: Any, bootstrap: str, shared_topic: str, tmp_path: Path
-) -> None:
+def test_sparks_own_kafka_connector_reads_the_same(spark, bootstrap, shared_topic, tmp_path):
     import pyspark
 
     sys.path.append(str(ROOT / "benchmarks"))
@@ -354,7 +341,7 @@ def test_sparks_own_kafka_connector_reads_the_same(
     assert found["yak"] == found["kafka"]  # the same limit gives the same batches, in the same form
 
 
-def test_sink_puts_a_key_into_the_partition_that_java_does(bootstrap: str, new_name: Callable[[], str]) -> None:
+def test_sink_puts_a_key_into_the_partition_that_java_does(bootstrap, new_name):
     import pyarrow as pa
 
     topic = new_name()
@@ -373,7 +360,7 @@ def test_sink_puts_a_key_into_the_partition_that_java_does(bootstrap: str, new_n
 
 
 @pytest.mark.parametrize("header", [None, {"key": None, "value": b"1"}])
-def test_header_without_a_key_is_refused(header: dict[str, Any] | None) -> None:
+def test_header_without_a_key_is_refused(header):
     """librdkafka's binding would write the key "None"."""
     import pyarrow as pa
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +63,7 @@ def produce(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
     assert producer.flush(30) == 0
 
 
-def test_stream_continues_after_its_checkpoint_in_steps(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]
-) -> None:
+def test_stream_continues_after_its_checkpoint_in_steps(pipeline, bootstrap, new_name):
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=2)
     produce(bootstrap, topic, 50)
@@ -88,9 +85,7 @@ def _ends_in(checkpoint: Path) -> list[str]:
     return [each.read_text().splitlines()[-1] for each in files]
 
 
-def test_new_topics_and_partitions_of_a_pattern_are_read_from_their_start(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str]
-) -> None:
+def test_new_topics_and_partitions_of_a_pattern_are_read_from_their_start(pipeline, bootstrap, new_name):
     family, admin = new_name(), Admin(bootstrap)
     first, second, other = f"{family}.a", f"{family}.b", f"x{family}.a"
     for name in (first, other):
@@ -112,9 +107,7 @@ def test_new_topics_and_partitions_of_a_pattern_are_read_from_their_start(
 
 
 @pytest.mark.parametrize("planned", [1, 2])
-def test_a_batch_that_was_planned_before_a_crash_is_the_same_after_it(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], spark: Any, planned: int
-) -> None:
+def test_a_batch_that_was_planned_before_a_crash_is_the_same_after_it(pipeline, bootstrap, new_name, spark, planned):
     """Killed between a batch's plan and its commit, with `startingOffsets=latest`: nothing may fall between."""
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=1)
@@ -153,9 +146,7 @@ def test_a_batch_that_was_planned_before_a_crash_is_the_same_after_it(
 
 
 @pytest.mark.parametrize("client", ["columnar", "librdkafka"])
-def test_records_that_went_away_end_the_query_or_are_stepped_over(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], client: str
-) -> None:
+def test_records_that_went_away_end_the_query_or_are_stepped_over(pipeline, bootstrap, new_name, client):
     topic = new_name()
     admin = Admin(bootstrap)
     admin.create_topic(topic, partitions=1)
@@ -171,9 +162,7 @@ def test_records_that_went_away_end_the_query_or_are_stepped_over(
 
 
 @pytest.mark.parametrize("records", [4, 10, 15])
-def test_deleted_or_recreated_topic_is_noticed(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], records: int
-) -> None:
+def test_deleted_or_recreated_topic_is_noticed(pipeline, bootstrap, new_name, records):
     topic, stays = new_name(), new_name()
     admin = Admin(bootstrap)
     for name in (topic, stays):
@@ -195,7 +184,7 @@ def test_deleted_or_recreated_topic_is_noticed(
     assert [each for each in pipeline.records() if each[0] == topic] == [(topic, 0, n) for n in expected]
 
 
-def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_before() -> None:
+def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_before():
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     from yak.spark.source.options import read_options
@@ -221,7 +210,7 @@ def test_available_now_after_a_leader_change_waits_for_the_end_that_was_read_bef
     assert reader.latestOffset({"t": {"0": 12}}, ReadAllAvailable()) == {"t": {"0": 12}}
 
 
-def test_available_now_settles_its_end_again_when_a_partition_is_missing() -> None:
+def test_available_now_settles_its_end_again_when_a_partition_is_missing():
     from pyspark.sql.streaming.datasource import ReadAllAvailable
 
     from yak.spark.source.options import read_options
@@ -245,9 +234,7 @@ def test_available_now_settles_its_end_again_when_a_partition_is_missing() -> No
     assert reader.latestOffset(start, ReadAllAvailable()) == {"t": {"0": 5, "1": 5}}
 
 
-def test_another_querys_checkpoint_is_refused(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], spark: Any, tmp_path: Path
-) -> None:
+def test_another_querys_checkpoint_is_refused(pipeline, bootstrap, new_name, spark, tmp_path):
     mine, others = new_name(), new_name()
     for name in (mine, others):
         Admin(bootstrap).create_topic(name, partitions=1)
@@ -280,13 +267,11 @@ def test_another_querys_checkpoint_is_refused(
         ({"subscribe": "any", "startingOffsets": "{"}, "[spark-option] option startingOffsets"),
     ],
 )
-def test_a_stream_that_cannot_be_is_one_line(pipeline: Pipeline, options: dict[str, str], message: str) -> None:
+def test_a_stream_that_cannot_be_is_one_line(pipeline, options, message):
     assert pipeline.refused(**options).startswith(message)
 
 
-def test_a_trigger_waits_for_the_least_number_of_records(
-    pipeline: Pipeline, bootstrap: str, new_name: Callable[[], str], spark: Any
-) -> None:
+def test_a_trigger_waits_for_the_least_number_of_records(pipeline, bootstrap, new_name, spark):
     topic = new_name()
     Admin(bootstrap).create_topic(topic, partitions=1)
     produce(bootstrap, topic, 2)

@@ -62,16 +62,14 @@ def test_after_a_task_pysparks_zip_is_not_read_again_and_its_modules_not_searche
     assert gc.get_freeze_count() <= frozen  # what is frozen may end, and nothing more was frozen
 
 
-def test_other_processes_are_left_as_they_are(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, frozen_before: int
-) -> None:
+def test_other_processes_are_left_as_they_are(monkeypatch, tmp_path, frozen_before):
     path = as_worker(monkeypatch, "pytest", tmp_path / "py4j.zip")
     values.settle()
     assert path in sys.path_importer_cache
     assert gc.get_freeze_count() == frozen_before
 
 
-def test_a_worker_that_only_makes_the_source_loads_no_arrow() -> None:
+def test_a_worker_that_only_makes_the_source_loads_no_arrow():
     program = "import sys; from yak.spark import YakDataSource; print(sorted({'numpy', 'pyarrow'} & set(sys.modules)))"
     ran = subprocess.run(
         [sys.executable, "-P", "-c", program], env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60
@@ -79,7 +77,7 @@ def test_a_worker_that_only_makes_the_source_loads_no_arrow() -> None:
     assert ran.stdout.strip() == "[]", ran.stderr
 
 
-def test_workers_of_a_session_import_the_installed_pyspark_with_its_bytecode(spark: Any) -> None:
+def test_workers_of_a_session_import_the_installed_pyspark_with_its_bytecode(spark):
     import pyspark
 
     found = spark.sparkContext.parallelize([1], 1).map(lambda _: sys.modules["pyspark"].__file__).collect()

@@ -2,7 +2,6 @@
 
 import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +24,7 @@ def rows(sides: tuple[str, ...] = ("yak", "kafka")) -> list[Any]:
     return made.rows()
 
 
-def test_a_row_loses_where_kafka_is_better_whatever_its_goal() -> None:
+def test_a_row_loses_where_kafka_is_better_whatever_its_goal():
     found = {row.name: (row.loses, row.met) for row in rows()}
     assert found == {
         "rate": (True, False),
@@ -35,7 +34,7 @@ def test_a_row_loses_where_kafka_is_better_whatever_its_goal() -> None:
     }
 
 
-def test_losing_rows_are_marked_and_red_on_a_terminal() -> None:
+def test_losing_rows_are_marked_and_red_on_a_terminal():
     from versus.screen import screen_lines
 
     plain = screen_lines(rows(), "", is_coloured=False)
@@ -48,7 +47,7 @@ def test_losing_rows_are_marked_and_red_on_a_terminal() -> None:
     assert coloured[2:] == plain[2:]
 
 
-def test_without_kafka_the_screen_says_why_there_is_no_ratio() -> None:
+def test_without_kafka_the_screen_says_why_there_is_no_ratio():
     from versus.screen import COLUMNS, screen_lines
 
     lines = screen_lines(rows(("yak",)), "Java is not on PATH", is_coloured=True)
@@ -58,13 +57,13 @@ def test_without_kafka_the_screen_says_why_there_is_no_ratio() -> None:
     assert len(screen_lines(rows(("yak",)), "x" * 500, is_coloured=False)[-1]) == COLUMNS
 
 
-def test_a_run_that_ended_before_its_first_row_says_so() -> None:
+def test_a_run_that_ended_before_its_first_row_says_so():
     from versus.screen import screen_lines
 
     assert screen_lines([], "", is_coloured=True) == ["nothing was measured"]
 
 
-def test_row_of_one_side_is_not_displayed_before_the_other_side_was_measured() -> None:
+def test_row_of_one_side_is_not_displayed_before_the_other_side_was_measured():
     from versus.table import AT_MOST_KAFKA, Table
 
     made = Table()
@@ -74,7 +73,7 @@ def test_row_of_one_side_is_not_displayed_before_the_other_side_was_measured() -
     assert [row.name for row in made.rows()] == ["start"]
 
 
-def test_the_side_that_goes_first_alternates() -> None:
+def test_the_side_that_goes_first_alternates():
     from versus.table import Turns
 
     taken: list[str] = []
@@ -84,7 +83,7 @@ def test_the_side_that_goes_first_alternates() -> None:
     assert taken == ["yak", "kafka", "kafka", "yak", "yak", "kafka"]
 
 
-def test_an_error_says_which_side_had_it() -> None:
+def test_an_error_says_which_side_had_it():
     from versus.table import Turns
 
     def fail(_side: str) -> None:
@@ -95,7 +94,7 @@ def test_an_error_says_which_side_had_it() -> None:
     assert caught.value.__notes__ == ["  why:  30 s passed", "side: yak"]
 
 
-def test_processor_time_is_of_a_gigabyte_or_of_a_record() -> None:
+def test_processor_time_is_of_a_gigabyte_or_of_a_record():
     from versus.rounds import cpu_figure
 
     assert cpu_figure(2.0, 100, is_per_record=False) == ("s/GB", 2.0)
@@ -103,7 +102,7 @@ def test_processor_time_is_of_a_gigabyte_or_of_a_record() -> None:
     assert (unit, used) == ("us/record", pytest.approx(0.2))
 
 
-def test_the_json_of_one_side_has_no_ratio_and_its_facts(tmp_path: Path) -> None:
+def test_the_json_of_one_side_has_no_ratio_and_its_facts(tmp_path):
     from versus.table import write_json
 
     path = tmp_path / "figures.json"
@@ -122,7 +121,7 @@ def test_the_json_of_one_side_has_no_ratio_and_its_facts(tmp_path: Path) -> None
     }
 
 
-def test_an_earlier_commit_is_compared_by_the_processor_times_alone() -> None:
+def test_an_earlier_commit_is_compared_by_the_processor_times_alone():
     from bench_self import Figures
 
     figures = Figures("before", "after", 0.1)
@@ -133,7 +132,7 @@ def test_an_earlier_commit_is_compared_by_the_processor_times_alone() -> None:
     assert figures.rows()[1].ratio == pytest.approx(1.2)
 
 
-def test_ctrl_c_prints_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_prints_what_was_measured(monkeypatch, capsys):
     import bench
 
     def interrupted(made: Any) -> None:
@@ -152,9 +151,7 @@ def test_ctrl_c_prints_what_was_measured(monkeypatch: pytest.MonkeyPatch, capsys
     assert "ended by Ctrl+C" in printed.err
 
 
-def test_a_part_that_fails_does_not_end_the_others(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_part_that_fails_does_not_end_the_others(monkeypatch, capsys, tmp_path):
     import bench
 
     def failing(_made: Any) -> None:
@@ -170,9 +167,7 @@ def test_a_part_that_fails_does_not_end_the_others(
     assert "a part ended with an error: no broker" in capsys.readouterr().err
 
 
-def test_the_end_of_the_time_prints_what_was_measured(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_end_of_the_time_prints_what_was_measured(monkeypatch, capsys):
     import bench
 
     def endless(made: Any) -> None:
@@ -194,9 +189,7 @@ def test_the_end_of_the_time_prints_what_was_measured(
     assert "870 s are over" in printed.err
 
 
-def test_a_machine_without_java_measures_yak_alone(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_machine_without_java_measures_yak_alone(monkeypatch, capsys, tmp_path):
     import bench
 
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -78,7 +78,7 @@ def describe(rig: Rig, group: str = "g", version: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) -> None:
+def test_a_lone_member_gets_everything_in_every_version(rig, version):
     answer = heartbeat(rig, "" if version == 0 else "mine", version=version)
     assert (answer.error_code, answer.member_epoch) == (NONE, 2)
     assert partitions(answer) == [0, 1, 2]
@@ -88,7 +88,7 @@ def test_a_lone_member_gets_everything_in_every_version(rig: Rig, version: int) 
     assert [each.member_id for each in described.members] == [answer.member_id]
 
 
-def test_missing_group_or_member_is_refused_with_a_message(rig: Rig) -> None:
+def test_missing_group_or_member_is_refused_with_a_message(rig):
     answer = heartbeat(rig, "a", 3)
     assert answer.error_code == ErrorCode.group_id_not_found
     assert "not found" in answer.error_message
@@ -101,7 +101,7 @@ def test_missing_group_or_member_is_refused_with_a_message(rig: Rig) -> None:
     assert [each.member_id for each in describe(rig).members] == ["a"]
 
 
-def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig: Rig) -> None:
+def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig):
     # GroupMetadataManager.getOrMaybeCreateConsumerGroup: it is a classic group, empty, until a member joins
     assert ask.commit(rig, {0: 2}) == [NONE]
     assert heartbeat(rig, "a", 3).error_code == ErrorCode.group_id_not_found
@@ -109,7 +109,7 @@ def test_heartbeat_of_a_member_to_a_group_that_has_offsets_only_is_refused(rig: 
     assert heartbeat(rig, "b", 3).error_code == ErrorCode.unknown_member_id
 
 
-def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) -> None:
+def test_an_expression_means_the_topics_there_are_and_those_that_come(rig):
     answer = heartbeat(rig, "a", regex="ord.*")
     assert partitions(answer) == [0, 1, 2]
     rig.create_topic("orders-new")
@@ -118,7 +118,7 @@ def test_an_expression_means_the_topics_there_are_and_those_that_come(rig: Rig) 
     assert len(partitions(grown)) == 4
 
 
-def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
+def test_a_coordinator_that_starts_knows_its_members(rig):
     answer = heartbeat(rig, "a")
     ask.commit(rig, {0: 7}, member_id="a", generation=answer.member_epoch)
     restart(rig)
@@ -129,7 +129,7 @@ def test_a_coordinator_that_starts_knows_its_members(rig: Rig) -> None:
     ]
 
 
-def test_group_whose_own_tombstones_are_in_two_batches_is_deleted(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_group_whose_own_tombstones_are_in_two_batches_is_deleted(rig, monkeypatch):
     monkeypatch.setattr(runtime, "TOMBSTONES_AT_ONCE", 2)
     epoch = heartbeat(rig, "a").member_epoch
     assert ask.commit(rig, {0: 2}, member_id="a", generation=epoch) == [NONE]
@@ -140,7 +140,7 @@ def test_group_whose_own_tombstones_are_in_two_batches_is_deleted(rig: Rig, monk
     assert list(ask.list_groups(rig).groups) == []
 
 
-def test_late_members_whose_tombstones_exceed_a_batch_are_fenced_in_several(rig: Rig) -> None:
+def test_late_members_whose_tombstones_exceed_a_batch_are_fenced_in_several(rig):
     """No batch was written, so the partitions stayed with members that were gone."""
     for name in "abcdefghijklmnop":
         assert heartbeat(rig, name * 30_000).error_code == NONE
@@ -149,7 +149,7 @@ def test_late_members_whose_tombstones_exceed_a_batch_are_fenced_in_several(rig:
     assert describe(rig).group_state == "Empty"
 
 
-def test_a_silent_member_is_fenced_after_its_session() -> None:
+def test_a_silent_member_is_fenced_after_its_session():
     rig = make_rig(group_consumer_session_timeout_ms="6000")
     answer = heartbeat(rig, "a")
     rig.run_for(5_900)
@@ -160,7 +160,7 @@ def test_a_silent_member_is_fenced_after_its_session() -> None:
     assert describe(rig).group_state == "Empty"
 
 
-def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
+def test_only_members_commit_and_they_say_their_epoch(rig):
     answer = heartbeat(rig, "a")
     mine = {"member_id": "a", "generation": answer.member_epoch}
     assert ask.commit(rig, {0: 1}, **mine) == [NONE]
@@ -177,7 +177,7 @@ def test_only_members_commit_and_they_say_their_epoch(rig: Rig) -> None:
     assert (unknown.error_code, unknown.topics[0].partitions[0].committed_offset) == (NONE, -1)
 
 
-def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is_on_its_way(rig: Rig) -> None:
+def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is_on_its_way(rig):
     answer = heartbeat(rig, "a")
     late = {"member_id": "a", "generation": answer.member_epoch}
     heartbeat(rig, "b")
@@ -197,9 +197,7 @@ def test_member_commits_with_its_last_epoch_while_the_answer_with_the_new_one_is
     ("wrong", "words"),
     [({"epoch": -3}, "MemberEpoch is invalid."), ({"member_id": " "}, "MemberId"), ({"epoch": -2}, "InstanceId")],
 )
-def test_malformed_heartbeat_is_refused_before_its_group_is_searched(
-    rig: Rig, wrong: dict[str, Any], words: str
-) -> None:
+def test_malformed_heartbeat_is_refused_before_its_group_is_searched(rig, wrong, words):
     # GroupCoordinatorService.consumerGroupHeartbeat validates the request first
     for group in ("none", "g"):
         answer = heartbeat(rig, **{"member_id": "a", "epoch": 1, "group": group} | wrong)
@@ -208,13 +206,13 @@ def test_malformed_heartbeat_is_refused_before_its_group_is_searched(
 
 
 @pytest.mark.parametrize("group", ["", " "])
-def test_a_heartbeat_with_a_blank_group_id_is_an_invalid_request(rig: Rig, group: str) -> None:
+def test_a_heartbeat_with_a_blank_group_id_is_an_invalid_request(rig, group):
     answer = heartbeat(rig, "a", group=group)
     assert (answer.error_code, answer.error_message) == (ErrorCode.invalid_request, "GroupId can't be empty.")
     assert ask.list_groups(rig).groups == ()
 
 
-def test_authorized_operations_are_described_of_groups_without_an_error_only(rig: Rig) -> None:
+def test_authorized_operations_are_described_of_groups_without_an_error_only(rig):
     # KafkaApis.handleConsumerGroupDescribe and handleDescribeGroupsRequest
     heartbeat(rig, "a")
     assert describe(rig).authorized_operations > 0
@@ -224,7 +222,7 @@ def test_authorized_operations_are_described_of_groups_without_an_error_only(rig
         assert (answer.authorized_operations > 0) is is_described
 
 
-def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
+def test_a_group_is_deleted_when_it_is_empty(rig):
     answer = heartbeat(rig, "a")
     ask.commit(rig, {0: 1}, member_id="a", generation=answer.member_epoch)
     assert rig.ask(ask.DELETE, 2, groups_names=["g"]).results[0].error_code == ErrorCode.non_empty_group
@@ -238,7 +236,7 @@ def test_a_group_is_deleted_when_it_is_empty(rig: Rig) -> None:
     assert describe(rig).error_code == ErrorCode.group_id_not_found
 
 
-def test_each_kind_of_group_is_described_by_its_own_api(rig: Rig) -> None:
+def test_each_kind_of_group_is_described_by_its_own_api(rig):
     heartbeat(rig, "a")
     ask.stable(rig, "old")
     assert ask.describe(rig, "g").error_code == ErrorCode.group_id_not_found
@@ -248,7 +246,7 @@ def test_each_kind_of_group_is_described_by_its_own_api(rig: Rig) -> None:
     assert "not a consumer group" in describe(rig, "old").error_message
 
 
-def test_no_answer_leaves_before_its_records_are_committed() -> None:
+def test_no_answer_leaves_before_its_records_are_committed():
     rig = make_rig(offsets_commit_timeout_ms="2000")
     replicated(rig)
     waiting = begin_heartbeat(rig, "a")
@@ -284,21 +282,21 @@ def join_of_a_second(rig: Rig) -> Pending:
     return ask.begin_join(rig, 9, "g", member_id, client=client, **words)
 
 
-def test_a_refused_join_to_a_consumer_group_names_no_member(rig: Rig) -> None:
+def test_a_refused_join_to_a_consumer_group_names_no_member(rig):
     old = classic(rig)
     assert heartbeat(rig, "new").error_code == NONE
     again = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", old.member_id, metadata=b"\x00\x01\xff\xff"))
     assert (again.error_code, again.member_id) == (ErrorCode.inconsistent_group_protocol, "")
 
 
-def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscription_is_read(rig: Rig) -> None:
+def test_a_first_join_to_a_consumer_group_gets_a_member_id_before_its_subscription_is_read(rig):
     assert heartbeat(rig, "new").error_code == NONE
     first = rig.ask(ask.JOIN, 9, **ask.join_fields(9, "g", metadata=b""))
     assert first.error_code == ErrorCode.member_id_required
     assert first.member_id
 
 
-def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig: Rig) -> None:
+def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig):
     old = classic(rig)
     new = heartbeat(rig, "new")
     assert new.error_code == NONE
@@ -316,7 +314,7 @@ def test_classic_group_converts_to_a_consumer_group_and_its_members_continue(rig
     assert {each.member_id: each.member_type for each in describe(rig).members} == members
 
 
-def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(rig: Rig) -> None:
+def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(rig):
     old = classic(rig)
     heartbeat(rig, "new")
     again = rejoin(rig, old)
@@ -330,7 +328,7 @@ def test_group_reverts_to_classic_when_the_last_consumer_protocol_member_leaves(
     assert ask.heartbeat(rig, back) == NONE
 
 
-def test_group_that_reverted_to_classic_rebalances_also_at_the_next_coordinator(rig: Rig) -> None:
+def test_group_that_reverted_to_classic_rebalances_also_at_the_next_coordinator(rig):
     old = classic(rig)
     heartbeat(rig, "new")
     again = rejoin(rig, old)
@@ -340,7 +338,7 @@ def test_group_that_reverted_to_classic_rebalances_also_at_the_next_coordinator(
     assert rejoin(rig, old).leader == old.member_id
 
 
-def test_member_whose_session_ended_rejoins_when_its_group_reverted_to_classic_meanwhile(rig: Rig) -> None:
+def test_member_whose_session_ended_rejoins_when_its_group_reverted_to_classic_meanwhile(rig):
     """GROUP_ID_NOT_FOUND, Kafka's answer, ends a Java consumer."""
     old = classic(rig)
     epoch = heartbeat(rig, "new").member_epoch
@@ -354,7 +352,7 @@ def test_member_whose_session_ended_rejoins_when_its_group_reverted_to_classic_m
     assert heartbeat(rig, "new").error_code == NONE
 
 
-def test_a_policy_can_forbid_it() -> None:
+def test_a_policy_can_forbid_it():
     rig = make_rig(group_consumer_migration_policy="disabled")
     classic(rig)
     answer = heartbeat(rig, "new")
@@ -371,7 +369,7 @@ def test_a_policy_can_forbid_it() -> None:
         ({"subscribed_topic_names": None, "subscribed_topic_regex": "("}, ErrorCode.invalid_regular_expression),
     ],
 )
-def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig: Rig, wrong: dict[str, Any], code: ErrorCode) -> None:
+def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig, wrong, code):
     old = classic(rig)
     waiting = join_of_a_second(rig)
     assert rig.ask(HEARTBEAT, 1, **{**heartbeat_fields("new"), **wrong}).error_code == code
@@ -381,7 +379,7 @@ def test_a_refused_heartbeat_leaves_a_classic_group_as_it_is(rig: Rig, wrong: di
     assert ask.heartbeat(rig, old) == NONE
 
 
-def test_an_upgrade_and_its_first_member_are_one_batch(rig: Rig) -> None:
+def test_an_upgrade_and_its_first_member_are_one_batch(rig):
     classic(rig)
     partition = rig.node.broker.group_coordinator.of("g").partition
     before = partition.log_end_offset
@@ -390,7 +388,7 @@ def test_an_upgrade_and_its_first_member_are_one_batch(rig: Rig) -> None:
     assert [header.base_offset for _, header in iterate_headers(bytes(batches))][-1] == before
 
 
-def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(monkeypatch):
     """With a thousand members of a hundred topics each search takes a millisecond, in the step of all clients."""
     rig = make_rig(offsets_retention_check_interval_ms="1000")
     heartbeat(rig, "a")
@@ -404,7 +402,7 @@ def test_subscriptions_are_searched_once_for_a_topic_and_not_for_each_offset(mon
     assert [topic for _group, topic in searched] == ["orders"] * 2
 
 
-def test_empty_group_takes_the_protocol_of_the_next_member(rig: Rig) -> None:
+def test_empty_group_takes_the_protocol_of_the_next_member(rig):
     old = classic(rig)
     ask.commit(rig, {0: 5}, member_id=old.member_id, generation=old.generation_id)
     ask.leave(rig, old.member_id)
@@ -417,7 +415,7 @@ def test_empty_group_takes_the_protocol_of_the_next_member(rig: Rig) -> None:
     assert [(each.group_type, each.group_state) for each in ask.list_groups(rig).groups] == [("classic", "Stable")]
 
 
-def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig: Rig) -> None:
+def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig):
     old = classic(rig)
     waiting = join_of_a_second(rig)
     rig.run_for(20)
@@ -429,9 +427,7 @@ def test_member_that_waits_in_a_rebalance_is_notified_to_rejoin(rig: Rig) -> Non
     assert again.error_code == NONE
 
 
-def test_partitions_without_a_member_in_a_rebalance_are_assigned_when_a_static_member_upgrades_the_group(
-    rig: Rig,
-) -> None:
+def test_partitions_without_a_member_in_a_rebalance_are_assigned_when_a_static_member_upgrades_the_group(rig):
     """A static member that comes back raises no epoch, so the others had no reason to rejoin."""
     joined = ask.join(rig, metadata=subscription("orders"), instance="i")
     assert ask.sync(rig, joined, assignment(0)).error_code == NONE
@@ -442,9 +438,7 @@ def test_partitions_without_a_member_in_a_rebalance_are_assigned_when_a_static_m
     assert sorted(index for topics in targets for topic in topics for index in topic.partitions) == [0, 1, 2]
 
 
-def test_partitions_that_the_classic_leader_did_not_know_are_assigned_when_a_static_member_upgrades_the_group(
-    rig: Rig,
-) -> None:
+def test_partitions_that_the_classic_leader_did_not_know_are_assigned_when_a_static_member_upgrades_the_group(rig):
     """The topic grew while the leader was away. The hash of the grown topic would say that all is assigned."""
     joined = ask.join(rig, metadata=subscription("orders"), instance="i")
     assert ask.sync(rig, joined, assignment(0, 1, 2)).error_code == NONE
@@ -455,7 +449,7 @@ def test_partitions_that_the_classic_leader_did_not_know_are_assigned_when_a_sta
     assert partitions(answer) == [0, 1, 2, 3]
 
 
-def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version() -> None:
+def test_consumer_protocol_that_is_not_enabled_gets_unsupported_version():
     # KafkaApis.isConsumerGroupProtocolEnabled: clients then say that the cluster does not support the protocol
     rig = make_rig(group_coordinator_rebalance_protocols="classic")
     refused = heartbeat(rig, "a")

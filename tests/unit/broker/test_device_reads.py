@@ -1,7 +1,5 @@
 """Requests for which a job reads from the device: one of a connection at a time, and none of a closed one."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.rig import Pending, Rig
@@ -38,7 +36,7 @@ def reads(rig: Rig) -> int:
 
 
 @pytest.mark.parametrize("begin", READS)
-def test_connection_has_one_read_from_the_device_under_way(rig: Rig, begin: Callable[[Rig, int], Pending]) -> None:
+def test_connection_has_one_read_from_the_device_under_way(rig, begin):
     waiting = [begin(rig, number) for number in range(3)]
     rig.run_for(40)
     assert reads(rig) == 1
@@ -51,9 +49,7 @@ def test_connection_has_one_read_from_the_device_under_way(rig: Rig, begin: Call
         assert [values_of(fetched(each)) for each in waiting] == [VALUES, VALUES[1:], VALUES[2:]]
 
 
-def test_requests_are_read_again_after_a_fetch_whose_read_took_too_long(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requests_are_read_again_after_a_fetch_whose_read_took_too_long(rig, monkeypatch):
     monkeypatch.setattr(fetches, "_DISK_WAIT_MS", 1000)
     rig.node.jobs.delays_us = {"read": 3_000_000}
     late = begin_fetch(rig, "orders", 0)
@@ -66,9 +62,7 @@ def test_requests_are_read_again_after_a_fetch_whose_read_took_too_long(
 
 
 @pytest.mark.parametrize("begin", READS)
-def test_read_for_a_connection_that_was_closed_is_dropped(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch, begin: Callable[[Rig, int], Pending]
-) -> None:
+def test_read_for_a_connection_that_was_closed_is_dropped(rig, monkeypatch, begin):
     effects = note_calls(monkeypatch, rig.node, "_carry_out")
     begin(rig, 0)
     rig.run_for(10)

@@ -99,7 +99,7 @@ def ask_everything(rig: Rig, generation: int) -> None:
     assert ask.describe(rig, "unknown").error_code == ErrorCode.group_id_not_found, "it serves others"
 
 
-def test_offset_with_negative_partition_is_refused_and_lag_is_served() -> None:
+def test_offset_with_negative_partition_is_refused_and_lag_is_served():
     rig = make_rig()
     assert ask.commit(rig, {0: 2}) == [NONE]
     load(rig, *(offset_record("g", "orders", partition, Committed(5, -1, "", 0)) for partition in (-1, INT32_MIN, 1)))
@@ -111,7 +111,7 @@ def test_offset_with_negative_partition_is_refused_and_lag_is_served() -> None:
     assert "-1" in line["first"]
 
 
-def test_lag_leaves_out_offsets_of_an_earlier_topic_of_the_name() -> None:
+def test_lag_leaves_out_offsets_of_an_earlier_topic_of_the_name():
     rig = make_rig()
     rig.produce("orders", [b"new"] * 9)
     earlier = offset_record("g", "orders", 0, Committed(5, -1, "", 0, topic_id=uuid.UUID(int=7)))
@@ -121,7 +121,7 @@ def test_lag_leaves_out_offsets_of_an_earlier_topic_of_the_name() -> None:
     assert lag.messages == 0
 
 
-def test_classic_group_in_last_generation_begins_again_with_one() -> None:
+def test_classic_group_in_last_generation_begins_again_with_one():
     rig = make_rig()
     load(rig, classic_record(INT32_MAX))
     joined = rig.begin(11, 9, **ask.join_fields(9, "g", "m"))
@@ -140,7 +140,7 @@ def test_classic_group_in_last_generation_begins_again_with_one() -> None:
         (classic_record(protocol_type=""), "without a protocol"),
     ],
 )
-def test_classic_group_with_values_out_of_range_is_refused_with_one_line(record: Record, reason: str) -> None:
+def test_classic_group_with_values_out_of_range_is_refused_with_one_line(record, reason):
     rig = make_rig()
     load(rig, record)
     (line,) = refusals(rig)
@@ -148,7 +148,7 @@ def test_classic_group_with_values_out_of_range_is_refused_with_one_line(record:
     assert ask.join(rig).error_code == NONE
 
 
-def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again() -> None:
+def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again():
     rig = make_rig()
     load(rig, *consumer_records(INT32_MAX, INT32_MAX, INT32_MAX))
     first = begin_heartbeat(rig, "n", 0)
@@ -161,7 +161,7 @@ def test_consumer_group_in_last_epoch_ends_with_its_sessions_and_begins_again() 
     assert describe(rig).group_epoch == 2
 
 
-def test_consumer_group_with_target_of_a_later_epoch_computes_it_again() -> None:
+def test_consumer_group_with_target_of_a_later_epoch_computes_it_again():
     rig = make_rig()
     load(rig, *consumer_records(5, INT32_MAX, 5))
     begin_heartbeat(rig, "n", 0)
@@ -178,7 +178,7 @@ def test_consumer_group_with_target_of_a_later_epoch_computes_it_again() -> None
         consumer_records(1, 1, 1, ClassicMetadata(10_000)),
     ],
 )
-def test_consumer_group_record_out_of_range_is_refused_with_one_line(records: list[Record]) -> None:
+def test_consumer_group_record_out_of_range_is_refused_with_one_line(records):
     rig = make_rig()
     load(rig, *records)
     (line,) = refusals(rig)
@@ -186,7 +186,7 @@ def test_consumer_group_record_out_of_range_is_refused_with_one_line(records: li
     ask_everything(rig, 1)
 
 
-def test_group_recorded_with_both_protocols_is_loaded_with_one_of_them() -> None:
+def test_group_recorded_with_both_protocols_is_loaded_with_one_of_them():
     rig = make_rig()
     load(rig, classic_record(), *consumer_records(1, 1, 1))
     (line,) = refusals(rig)
@@ -196,9 +196,7 @@ def test_group_recorded_with_both_protocols_is_loaded_with_one_of_them() -> None
 
 @settings(max_examples=25, deadline=None)
 @given(EXTREMES, st.tuples(EXTREMES, EXTREMES), st.sampled_from([None, "m", "gone"]), st.booleans())
-def test_no_classic_group_record_makes_a_request_fail(
-    generation: int, timeouts_ms: tuple[int, int], leader: str | None, is_static: bool
-) -> None:
+def test_no_classic_group_record_makes_a_request_fail(generation, timeouts_ms, leader, is_static):
     rig = make_rig()
     members = (("m", "i" if is_static else None), ("n", None))
     load(rig, classic_record(generation, members=members, timeouts_ms=timeouts_ms, leader=leader))
@@ -207,7 +205,7 @@ def test_no_classic_group_record_makes_a_request_fail(
 
 @settings(max_examples=25, deadline=None)
 @given(EXTREMES, EXTREMES, EXTREMES, EXTREMES)
-def test_no_consumer_group_record_makes_a_request_fail(epoch: int, target: int, member: int, previous: int) -> None:
+def test_no_consumer_group_record_makes_a_request_fail(epoch, target, member, previous):
     rig = make_rig()
     load(rig, *consumer_records(epoch, target, member, previous=previous))
     ask_everything(rig, member)

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Callable
-from types import ModuleType
 
 import kio.index
 import pytest
@@ -17,9 +16,7 @@ from yak.protocol import response_encoder
 @pytest.mark.parametrize(
     ("module", "name"), [(response_encoder, "request_writer"), (kio.index, "load_response_schema")]
 )
-def test_messages_are_imported_by_one_thread_at_a_time(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
-) -> None:
+def test_messages_are_imported_by_one_thread_at_a_time(monkeypatch, module, name):
     load: Callable[..., object] = getattr(module, name)
     held = []
 
@@ -53,7 +50,7 @@ except OSError:
 
 
 @pytest.mark.parametrize(("option", "imported"), [("", "True True\n"), (", only_login=True", "False False\n")])
-def test_kio_is_imported_before_a_connection_is_opened_unless_it_only_logs_in(option: str, imported: str) -> None:
+def test_kio_is_imported_before_a_connection_is_opened_unless_it_only_logs_in(option, imported):
     script = SCRIPT.replace("OPTION", option)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (ran.stdout, ran.stderr) == (imported, "")

@@ -49,9 +49,7 @@ from yak.sim.seeded_random import SeededRandom
         (["--data-dir", "."], "chaos-data-dir"),
     ],
 )
-def test_invalid_chaos_options_are_refused_before_the_run_starts(
-    yak: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, args: list[str], slug: str
-) -> None:
+def test_invalid_chaos_options_are_refused_before_the_run_starts(yak, tmp_path, monkeypatch, args, slug):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
     Path("something").touch()
@@ -61,7 +59,7 @@ def test_invalid_chaos_options_are_refused_before_the_run_starts(
     assert [each.name for each in (tmp_path / "here").iterdir()] == ["something"]
 
 
-def test_chaos_report_is_printed_although_the_disk_is_full(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chaos_report_is_printed_although_the_disk_is_full(yak, monkeypatch):
     """A history that could not be written hid what the run had found."""
 
     def run(self: ChaosRun) -> ChaosReport:
@@ -73,25 +71,25 @@ def test_chaos_report_is_printed_although_the_disk_is_full(yak: Any, monkeypatch
     assert "/dev/full cannot be written" in ran.err
 
 
-def test_chaos_run_in_a_readonly_context_writes_nothing_to_an_external_cluster(yak: Any) -> None:
+def test_chaos_run_in_a_readonly_context_writes_nothing_to_an_external_cluster(yak):
     ran = yak("chaos", "run", "--bootstrap", "127.0.0.1:1", "--readonly")
     assert ran.code == 2
     assert "readonly" in ran.err
 
 
-def test_faults_are_listed(yak: Any) -> None:
+def test_faults_are_listed(yak):
     listed = json.loads(yak("chaos", "faults", "-o", "json").out)
     assert [row["fault"] for row in listed] == [kind.name for kind in KINDS]
 
 
-def test_checker_passes_its_self_test(yak: Any) -> None:
+def test_checker_passes_its_self_test(yak):
     ran = yak("chaos", "prove", "--clean", "5", "-o", "json")
     assert ran.code == 0
     assert all(row["found"] for row in json.loads(ran.out))
     assert f"{len(CORRUPTIONS)} of {len(CORRUPTIONS)} found; 5 of 5 clean histories accepted" in ran.err
 
 
-def test_checker_that_misses_an_anomaly_fails_its_self_test(yak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checker_that_misses_an_anomaly_fails_its_self_test(yak, monkeypatch):
     from yak.sim.history_checker import groups
 
     monkeypatch.setattr(groups, "commits_are_found", lambda _history: iter(()))
@@ -100,7 +98,7 @@ def test_checker_that_misses_an_anomaly_fails_its_self_test(yak: Any, monkeypatc
     assert [row["anomaly"] for row in json.loads(ran.out) if not row["found"]] == ["lost-commit"]
 
 
-def test_stored_history_is_checked_again(yak: Any, tmp_path: Path) -> None:
+def test_stored_history_is_checked_again(yak, tmp_path):
     history = random_history.make(SeededRandom(5))
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(to_lines(history)))
@@ -132,7 +130,7 @@ def test_stored_history_is_checked_again(yak: Any, tmp_path: Path) -> None:
     ],
     ids=["empty", "without its last line"],
 )
-def test_history_that_proves_nothing_is_void(yak: Any, tmp_path: Path, kept: Any, why: str) -> None:
+def test_history_that_proves_nothing_is_void(yak, tmp_path, kept, why):
     path = tmp_path / "history.jsonl"
     path.write_text("\n".join(filter(kept, to_lines(random_history.make(SeededRandom(5))))))
     ran = yak("chaos", "check", str(path))
@@ -142,7 +140,7 @@ def test_history_that_proves_nothing_is_void(yak: Any, tmp_path: Path, kept: Any
     assert json.loads(yak("chaos", "check", str(path), "-o", "json").out)["ok"] is False
 
 
-def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
+def test_the_live_screen_shows_progress_counts_brokers_and_faults():
     recorder = Recorder()
     recorder.sending("w", "t-0", 1)
     recorder.sent(1, Outcome.OK, 0)
@@ -167,7 +165,7 @@ def test_the_live_screen_shows_progress_counts_brokers_and_faults() -> None:
         assert text in printed, text
 
 
-def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch):
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
@@ -181,7 +179,7 @@ def test_dumb_terminal_gets_a_line_for_each_phase(monkeypatch: pytest.MonkeyPatc
     assert "load and faults for 60 s\n" in stream.getvalue()
 
 
-def test_csv_of_attacks_has_the_names_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_of_attacks_has_the_names_of_json(capsys):
     row = AbuseRow("none", "no attack", 0, 200, 0, 1.0, 2.0, 3.0, None, None, holds=True, reason="")
     show_abuse(SimpleNamespace(out=Output("csv")), [row])  # type: ignore[arg-type]
     header, values = capsys.readouterr().out.splitlines()
@@ -189,7 +187,7 @@ def test_csv_of_attacks_has_the_names_of_json(capsys: pytest.CaptureFixture[str]
     assert values.startswith("none,no attack,0,200,0,1.0,")
 
 
-def test_lines_of_the_live_screen() -> None:
+def test_lines_of_the_live_screen():
     assert progress_line(30.0, 60.0).startswith("█" * 20 + "░" * 20 + " 30 of 60 s")
     assert progress_line(3.0, None) == "3 s"
     assert "under way 0" in counts_line(Recorder())
@@ -198,7 +196,7 @@ def test_lines_of_the_live_screen() -> None:
     assert fault_line(repaired) == "      1.0 s  cut 2 (from=all)  ended after 3.5 s  note"
 
 
-def test_transaction_guarantees_are_printed_only_when_they_held() -> None:
+def test_transaction_guarantees_are_printed_only_when_they_held():
     history = random_history.make(SeededRandom(1))
     found = check_history(history)
     counts, cycles, whole, once = transaction_lines(found)

@@ -38,7 +38,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_brokers_with_both_stores_are_moved(yak: Any, cluster: SimpleNamespace) -> None:
+def test_brokers_with_both_stores_are_moved(yak, cluster):
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092", "-o", "json")
     assert ran.code == 0, ran.err
     assert json.loads(ran.out) == {"cluster_id": "cluster", "metadata": "raft", "moved": True}
@@ -46,7 +46,7 @@ def test_brokers_with_both_stores_are_moved(yak: Any, cluster: SimpleNamespace) 
     assert "restart the brokers one by one with --metadata raft" in ran.err
 
 
-def test_metadata_that_are_there_already_are_not_moved_again(yak: Any, cluster: SimpleNamespace) -> None:
+def test_metadata_that_are_there_already_are_not_moved_again(yak, cluster):
     cluster.stores = IN_QUORUM
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092")
     assert (ran.code, cluster.done) == (0, [])
@@ -56,7 +56,7 @@ def test_metadata_that_are_there_already_are_not_moved_again(yak: Any, cluster: 
     assert "next: restart" not in yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092").err
 
 
-def test_broker_with_one_store_is_named_with_the_flags_that_it_needs(yak: Any, cluster: SimpleNamespace) -> None:
+def test_broker_with_one_store_is_named_with_the_flags_that_it_needs(yak, cluster):
     cluster.stores = [IN_REDIS[0], BrokerStores(2, "redis", "04e3713d", "ACTIVE")]
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092")
     assert (ran.code, cluster.done) == (1, [])
@@ -64,14 +64,14 @@ def test_broker_with_one_store_is_named_with_the_flags_that_it_needs(yak: Any, c
     assert "--metadata both --redis-url URL --voters" in ran.err
 
 
-def test_broker_that_is_down_keeps_the_metadata_where_they_are(yak: Any, cluster: SimpleNamespace) -> None:
+def test_broker_that_is_down_keeps_the_metadata_where_they_are(yak, cluster):
     cluster.members[3] = members.Member(3, "h3:9092", None, broker_state.SeenState.FENCED)
     ran = yak("cluster", "migrate", "--to", "raft", "-b", "h1:9092")
     assert "broker 3 does not run" in ran.err
     assert cluster.done == []
 
 
-def test_readonly_refuses_and_redis_url_is_for_a_cluster_of_yak_up(yak: Any, cluster: SimpleNamespace) -> None:
+def test_readonly_refuses_and_redis_url_is_for_a_cluster_of_yak_up(yak, cluster):
     args = ("cluster", "migrate", "-b", "h1:9092")
     assert "error[readonly]" in yak(*args, "--to", "raft", "--readonly").err
     assert "error[usage]" in yak(*args, "--to", "redis", "--redis-url", "redis://h/0").err
@@ -81,7 +81,7 @@ def test_readonly_refuses_and_redis_url_is_for_a_cluster_of_yak_up(yak: Any, clu
 @pytest.mark.parametrize(
     ("store", "in_raft", "in_redis"), [("quorum", True, False), ("04e3", False, True), ("", False, False)]
 )
-def test_broker_uses_the_store_that_it_reports(store: str, in_raft: bool, in_redis: bool) -> None:
+def test_broker_uses_the_store_that_it_reports(store, in_raft, in_redis):
     found = BrokerStores(1, BOTH, store, "ACTIVE")
     assert (found.uses("raft"), found.uses("redis")) == (in_raft, in_redis)
     assert not BrokerStores(1, BOTH, store, "FROZEN").uses("raft")
@@ -98,16 +98,16 @@ def stored(tmp_path: Any, **more: Any) -> LocalCluster:
     return LocalCluster(str(folder))
 
 
-def test_local_cluster_that_has_the_store_already_needs_nothing(tmp_path: Any) -> None:
+def test_local_cluster_that_has_the_store_already_needs_nothing(tmp_path):
     assert stored(tmp_path).migrate("redis") is False
 
 
-def test_local_cluster_that_does_not_run_is_refused(tmp_path: Any) -> None:
+def test_local_cluster_that_does_not_run_is_refused(tmp_path):
     with pytest.raises(YakError, match="does not run"):
         stored(tmp_path).migrate("raft")
 
 
-def test_moving_cluster_is_served_with_both_until_it_has_moved(tmp_path: Any) -> None:
+def test_moving_cluster_is_served_with_both_until_it_has_moved(tmp_path):
     cluster = stored(tmp_path, moving_to="raft", voters=(1, 2, 3))
     known = load(cluster.data_dir)
     assert known is not None
@@ -119,7 +119,7 @@ def test_moving_cluster_is_served_with_both_until_it_has_moved(tmp_path: Any) ->
     assert cluster.status().as_json()["moving_to"] == "raft"
 
 
-def test_move_that_began_keeps_its_redis(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_move_that_began_keeps_its_redis(tmp_path, monkeypatch):
     monkeypatch.setattr(migration, "is_alive", lambda _: True)
     cluster = stored(tmp_path, metadata="raft", moving_to="redis", voters=(1,))
     with pytest.raises(UsageError, match="has begun"):
@@ -144,9 +144,7 @@ def moved(known: ClusterState, to: str, monkeypatch: pytest.MonkeyPatch) -> list
 @pytest.mark.parametrize(
     ("voters", "first"), [((), "first voters of the quorum: 1, 2, 3"), ((1, 2, 3), None)], ids=["new", "earlier"]
 )
-def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, voters: tuple[int, ...], first: str | None
-) -> None:
+def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(tmp_path, monkeypatch, voters, first):
     known = load(stored(tmp_path, voters=voters).data_dir)
     assert known is not None
     assert [line for line in moved(known, "raft", monkeypatch) if "voters" in line] == [
@@ -155,7 +153,7 @@ def test_move_to_a_quorum_names_the_voters_that_the_quorum_has(
     ]
 
 
-def test_move_to_redis_stores_the_voters_that_a_return_needs(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_move_to_redis_stores_the_voters_that_a_return_needs(tmp_path, monkeypatch):
     """`yak quorum add` has changed them. `yak node remove` keeps a majority of them, and no new node gets their ids."""
     cluster = stored(tmp_path, metadata="raft", voters=(1, 2, 3))
     known = load(cluster.data_dir)
@@ -166,7 +164,7 @@ def test_move_to_redis_stores_the_voters_that_a_return_needs(tmp_path: Any, monk
     assert (known.metadata, known.voters) == ("redis", (1, 2, 3, 4))
 
 
-def test_up_does_not_move_metadata_and_names_the_command(tmp_path: Any) -> None:
+def test_up_does_not_move_metadata_and_names_the_command(tmp_path):
     with pytest.raises(UsageError) as caught:
         stored(tmp_path).up(UpSettings(metadata="raft"))
     assert any("yak cluster migrate --to raft" in each for each in caught.value.try_)

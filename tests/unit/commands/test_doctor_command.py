@@ -1,8 +1,6 @@
 """`yak doctor`: what it advises depends on who starts what is missing."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,9 +9,7 @@ from yak.local.state import BrokerState, ClusterState, RedisState
 
 
 @pytest.mark.parametrize(("is_ours", "advice"), [(True, "yak up -d --data-dir "), (False, "redis-cli -s ")])
-def test_doctor_of_a_stopped_cluster_says_what_starts_its_redis(
-    yak: Any, clean_environment: Path, is_ours: bool, advice: str
-) -> None:
+def test_doctor_of_a_stopped_cluster_says_what_starts_its_redis(yak, clean_environment, is_ours, advice):
     folder = clean_environment / "yak-data"
     folder.mkdir()
     broker = BrokerState(1, "leader", "127.0.0.1", 1, str(folder / "node-1"), wanted=False)

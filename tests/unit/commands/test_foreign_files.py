@@ -42,7 +42,7 @@ def cluster(owner: int | None = None) -> Path:
 
 
 @needs_root
-def test_project_file_of_another_user_is_not_used_and_that_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_project_file_of_another_user_is_not_used_and_that_is_said(capsys):
     project('bootstrap_servers = "evil.example:9092"\nno_such_setting = 1\n', OTHER_USER)
     assert resolved().bootstrap_servers == "127.0.0.1:9092"
     said = capsys.readouterr().err
@@ -50,20 +50,20 @@ def test_project_file_of_another_user_is_not_used_and_that_is_said(capsys: pytes
 
 
 @needs_root
-def test_link_of_another_user_to_an_own_file_is_not_used() -> None:
+def test_link_of_another_user_to_an_own_file_is_not_used():
     Path("mine.toml").write_text('bootstrap_servers = "evil.example:9092"\n')
     Path("yak.toml").symlink_to("mine.toml")
     os.chown("yak.toml", OTHER_USER, OTHER_USER, follow_symlinks=False)
     assert resolved().bootstrap_servers == "127.0.0.1:9092"
 
 
-def test_project_file_that_any_user_may_write_is_not_used() -> None:
+def test_project_file_that_any_user_may_write_is_not_used():
     project('bootstrap_servers = "evil.example:9092"\n').chmod(0o666)
     assert resolved().bootstrap_servers == "127.0.0.1:9092"
 
 
 @needs_root
-def test_cluster_file_of_another_user_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cluster_file_of_another_user_is_refused(capsys):
     cluster(OTHER_USER)
     assert resolved().bootstrap_servers == "127.0.0.1:9092"
     assert "cluster.json is not used: it belongs to another user" in capsys.readouterr().err
@@ -72,14 +72,14 @@ def test_cluster_file_of_another_user_is_refused(capsys: pytest.CaptureFixture[s
 
 
 @needs_root
-def test_file_of_the_user_that_called_sudo_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_of_the_user_that_called_sudo_is_trusted(monkeypatch):
     path = project("", OTHER_USER)
     assert "another user" in distrust(str(path))
     monkeypatch.setenv("SUDO_UID", str(OTHER_USER))
     assert distrust(str(path)) == ""
 
 
-def test_address_from_a_file_of_the_directory_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_address_from_a_file_of_the_directory_is_said_once(capsys):
     project('bootstrap_servers = "own.example:9092"\n')
     g = resolved()
     assert g.bootstrap_servers == g.bootstrap_servers == "own.example:9092"
@@ -92,7 +92,7 @@ def test_address_from_a_file_of_the_directory_is_said_once(capsys: pytest.Captur
     assert capsys.readouterr().err == ""
 
 
-def test_context_that_a_file_of_the_directory_chose_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_context_that_a_file_of_the_directory_chose_is_said(capsys):
     g = resolved()
     add_context(g.settings.config_file, "mine", {"bootstrap_servers": "mine.example:1"}, use=True)
     add_context(g.settings.config_file, "prod", {"bootstrap_servers": "prod.example:1"})
@@ -103,7 +103,7 @@ def test_context_that_a_file_of_the_directory_chose_is_said(capsys: pytest.Captu
     assert capsys.readouterr().err == "brokers: prod.example:1 (context prod, which ./yak.toml names)\n"
 
 
-def test_token_of_a_context_is_sent_to_its_own_brokers_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_token_of_a_context_is_sent_to_its_own_brokers_only(capsys):
     values = {"bootstrap_servers": "mine.example:1", "http_token": "secret"}
     add_context(resolved().settings.config_file, "mine", values, use=True)
     assert resolved().http_token() == "secret"
@@ -116,9 +116,7 @@ def test_token_of_a_context_is_sent_to_its_own_brokers_only(capsys: pytest.Captu
     assert "secret" not in said
 
 
-def test_token_of_the_environment_is_not_sent_to_brokers_that_a_project_file_names(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_token_of_the_environment_is_not_sent_to_brokers_that_a_project_file_names(monkeypatch, capsys):
     monkeypatch.setenv("YAK_HTTP_TOKEN", "given")
     assert resolved().http_token() == "given"
     add_context(resolved().settings.config_file, "prod", {"bootstrap_servers": "prod.example:1"})
@@ -139,15 +137,13 @@ def test_token_of_the_environment_is_not_sent_to_brokers_that_a_project_file_nam
     assert resolved().http_token() == "own"
 
 
-def test_token_of_the_environment_is_sent_to_the_cluster_of_yak_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_token_of_the_environment_is_sent_to_the_cluster_of_yak_up(monkeypatch):
     monkeypatch.setenv("YAK_HTTP_TOKEN", "given")
     cluster()
     assert resolved().http_token() == "given"
 
 
-def test_password_of_the_environment_is_not_sent_to_a_cluster_of_the_directory_that_does_not_run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_password_of_the_environment_is_not_sent_to_a_cluster_of_the_directory_that_does_not_run(monkeypatch, capsys):
     monkeypatch.setenv("YAK_SASL_PASSWORD", "given")
     monkeypatch.setenv("YAK_SASL_USERNAME", "ann")
     path = cluster()
@@ -173,7 +169,7 @@ def test_password_of_the_environment_is_not_sent_to_a_cluster_of_the_directory_t
         ("ssl_check_host_name", "false"),
     ],
 )
-def test_password_is_not_sent_as_a_project_file_says(name: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_password_is_not_sent_as_a_project_file_says(name, value, capsys):
     values = {"bootstrap_servers": "prod.example:1", "security_protocol": "SASL_SSL", "sasl_username": "ann"}
     add_context(resolved().settings.config_file, "prod", {**values, "sasl_password": "secret"}, use=True)
     _brokers, _security, login = resolved().connection()
@@ -185,7 +181,7 @@ def test_password_is_not_sent_as_a_project_file_says(name: str, value: str, caps
     assert f"the password of context prod is not sent: ./yak.toml sets {name}" in capsys.readouterr().err
 
 
-def test_token_of_a_context_is_not_sent_to_the_cluster_of_the_directory() -> None:
+def test_token_of_a_context_is_not_sent_to_the_cluster_of_the_directory():
     add_context(resolved().settings.config_file, "mine", {"http_token": "secret"}, use=True)
     cluster()
     assert resolved().http_token() == ""

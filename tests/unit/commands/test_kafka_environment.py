@@ -65,12 +65,12 @@ def refused(**variables: str) -> UsageError:
         ("KAFKA_LISTENER_NAME_A___B_SSL_CLIENT_AUTH", "listener.name.a-b.ssl.client.auth"),
     ],
 )
-def test_variable_name_becomes_the_config_that_kafkas_image_makes_of_it(variable: str, name: str) -> None:
+def test_variable_name_becomes_the_config_that_kafkas_image_makes_of_it(variable, name):
     assert config_name(variable) == name
 
 
 @given(st.from_regex(r"[a-z0-9]+([._-][a-z0-9]+){0,4}", fullmatch=True))
-def test_variable_of_a_config_is_read_as_that_config(name: str) -> None:
+def test_variable_of_a_config_is_read_as_that_config(name):
     assert config_name(variable_of(name)) == name
 
 
@@ -85,7 +85,7 @@ def test_variable_of_a_config_is_read_as_that_config(name: str) -> None:
         max_size=6,
     )
 )
-def test_any_environment_is_taken_or_refused_with_a_reason(variables: dict[str, str]) -> None:
+def test_any_environment_is_taken_or_refused_with_a_reason(variables):
     try:
         found = read(**variables)
     except UsageError as error:
@@ -96,7 +96,7 @@ def test_any_environment_is_taken_or_refused_with_a_reason(variables: dict[str, 
     assert all(reasons)
 
 
-def test_variables_of_testcontainers_are_all_taken() -> None:
+def test_variables_of_testcontainers_are_all_taken():
     found = read(**TESTCONTAINERS_JAVA)
     assert found.ignored == []
     assert values(found)["listeners"] == TESTCONTAINERS_JAVA["KAFKA_LISTENERS"]
@@ -108,7 +108,7 @@ def test_variables_of_testcontainers_are_all_taken() -> None:
     assert found.cluster_id == "4L6g3nShT-eMCtK--X86sw"
 
 
-def test_no_variable_gives_the_defaults_of_the_image() -> None:
+def test_no_variable_gives_the_defaults_of_the_image():
     found = read()
     assert values(found) == {
         "listeners": "PLAINTEXT://0.0.0.0:9092",
@@ -117,19 +117,19 @@ def test_no_variable_gives_the_defaults_of_the_image() -> None:
     assert found.settings["metadata"][0] == "raft"
 
 
-def test_advertised_listeners_alone_are_listened_on_at_every_address() -> None:
+def test_advertised_listeners_alone_are_listened_on_at_every_address():
     found = read(KAFKA_ADVERTISED_LISTENERS="A://host:1,B://[::1]:2,C://:3")
     assert values(found)["listeners"] == "A://0.0.0.0:1,B://0.0.0.0:2,C://0.0.0.0:3"
 
 
-def test_listeners_alone_are_advertised_with_the_hosts_name_without_the_controllers() -> None:
+def test_listeners_alone_are_advertised_with_the_hosts_name_without_the_controllers():
     found = read(
         KAFKA_LISTENERS="PLAINTEXT://:9092, CONTROLLER://:9093,X://x:1", KAFKA_CONTROLLER_LISTENER_NAMES="CONTROLLER"
     )
     assert values(found)["advertised.listeners"] == "PLAINTEXT://container:9092,X://x:1"
 
 
-def test_several_voters_share_the_secret_of_their_cluster_id() -> None:
+def test_several_voters_share_the_secret_of_their_cluster_id():
     voters = {"KAFKA_CONTROLLER_QUORUM_VOTERS": "1@a:9093,2@b:9093,3@c:9093"}
     one, two, other = (
         read(CLUSTER_ID=cluster, KAFKA_NODE_ID=node, **voters) for cluster, node in (("x", "1"), ("x", "2"), ("y", "1"))
@@ -150,7 +150,7 @@ def test_several_voters_share_the_secret_of_their_cluster_id() -> None:
         ("listener.name.external.ssl.client.auth", "required"),
     ],
 )
-def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(name: str, value: str) -> None:
+def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(name, value):
     with pytest.raises(UsageError) as caught:
         refuse_known_secret({name: (value, "file server.properties")})
     assert caught.value.message.startswith(f"{name} (file server.properties): ")
@@ -158,13 +158,13 @@ def test_secret_that_clients_can_compute_is_refused_where_clients_are_checked(na
     refuse_known_secret({name: ("none", "env")})
 
 
-def test_another_metadata_store_takes_the_place_of_the_quorum() -> None:
+def test_another_metadata_store_takes_the_place_of_the_quorum():
     found = read(has_store=True, KAFKA_CONTROLLER_QUORUM_VOTERS="1@a:1,2@b:1", KAFKA_ZOOKEEPER_CONNECT="zookeeper:2181")
     assert found.settings == {}
     assert len(found.ignored) == 2
 
 
-def test_zookeeper_on_this_host_is_ignored_and_one_that_others_may_use_is_refused() -> None:
+def test_zookeeper_on_this_host_is_ignored_and_one_that_others_may_use_is_refused():
     assert "itself" in read(KAFKA_ZOOKEEPER_CONNECT="localhost:2181/kafka").ignored[0]
     assert "YAK_REDIS_URL" in str(refused(KAFKA_ZOOKEEPER_CONNECT="localhost:2181,zookeeper:2181").try_)
 
@@ -186,7 +186,7 @@ def test_zookeeper_on_this_host_is_ignored_and_one_that_others_may_use_is_refuse
         ("KAFKA_MY_OWN_PLUGIN", "x", "no such config"),
     ],
 )
-def test_variable_without_effect_is_named_with_its_reason(variable: str, value: str, word: str) -> None:
+def test_variable_without_effect_is_named_with_its_reason(variable, value, word):
     (line,) = read(**{variable: value}).ignored
     assert line.startswith(f"{variable} is ignored: ")
     assert word in line
@@ -208,14 +208,14 @@ def test_variable_without_effect_is_named_with_its_reason(variable: str, value: 
         ("KAFKA_SSL_KEY_CREDENTIALS", "missing", "read"),
     ],
 )
-def test_variable_that_would_change_what_the_broker_does_is_refused(variable: str, value: str, word: str) -> None:
+def test_variable_that_would_change_what_the_broker_does_is_refused(variable, value, word):
     error = refused(**{variable: value})
     assert error.code == "kafka-environment"
     assert error.message.startswith(f"{variable}: ")
     assert word in error.message
 
 
-def test_authorizer_and_logins_are_taken() -> None:
+def test_authorizer_and_logins_are_taken():
     configs = read(
         KAFKA_AUTHORIZER_CLASS_NAME="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         KAFKA_SUPER_USERS="User:admin",
@@ -228,7 +228,7 @@ def test_authorizer_and_logins_are_taken() -> None:
     assert "authorizer.class.name" in configs
 
 
-def test_group_protocols_that_yak_does_not_have_are_left_out() -> None:
+def test_group_protocols_that_yak_does_not_have_are_left_out():
     variable, config = "KAFKA_GROUP_COORDINATOR_REBALANCE_PROTOCOLS", "group.coordinator.rebalance.protocols"
     found = read(**{variable: "classic, consumer,share"})
     assert (found.configs[config][0], len(found.ignored)) == ("classic,consumer", 1)
@@ -236,15 +236,15 @@ def test_group_protocols_that_yak_does_not_have_are_left_out() -> None:
     assert read(**{variable: "classic"}).configs[config][0] == "classic"
 
 
-def test_mistyped_name_is_refused_with_the_closest_one() -> None:
+def test_mistyped_name_is_refused_with_the_closest_one():
     assert refused(KAFKA_NUM_PARTITONS="3").try_ == ("KAFKA_NUM_PARTITIONS=3",)
 
 
-def test_mistyped_name_of_a_password_does_not_show_the_password() -> None:
+def test_mistyped_name_of_a_password_does_not_show_the_password():
     assert refused(KAFKA_SSL_KEYSTORE_PASWORD="open sesame").try_ == ("KAFKA_SSL_KEYSTORE_PASSWORD=VALUE",)
 
 
-def test_tls_files_are_taken_from_the_folder_of_secrets(tmp_path: Path) -> None:
+def test_tls_files_are_taken_from_the_folder_of_secrets(tmp_path):
     (tmp_path / "password").write_text("s3cret\n")
     found = read(
         secrets_dir=str(tmp_path),
@@ -262,9 +262,7 @@ def test_tls_files_are_taken_from_the_folder_of_secrets(tmp_path: Path) -> None:
     }
 
 
-def test_dry_run_shows_where_each_value_comes_from(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_dry_run_shows_where_each_value_comes_from(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     for name, value in {**TESTCONTAINERS_JAVA, "KAFKA_HEAP_OPTS": "-Xmx1G", "KAFKA_NUM_PARTITIONS": "7"}.items():
         monkeypatch.setenv(name, value)
@@ -279,9 +277,7 @@ def test_dry_run_shows_where_each_value_comes_from(
     assert printed["inter.broker.listener.name"]["value"] == "BROKER"
 
 
-def test_bad_value_is_refused_by_its_config(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_value_is_refused_by_its_config(capsys, monkeypatch):
     monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "many")
     assert run(["serve", "--kafka-env", "--dry-run"]) == 2
     assert "num.partitions=many cannot be used" in capsys.readouterr().err

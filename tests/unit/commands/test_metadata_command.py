@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def directory(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_metadata_log_has_a_sentence_for_each_record(yak: Callable[..., Any], directory: str) -> None:
+def test_metadata_log_has_a_sentence_for_each_record(yak, directory):
     ran = yak("metadata", "log", "--data-dir", directory)
     assert ran.code == 0, ran.err
     assert [line.split(maxsplit=3)[3] for line in ran.out.splitlines()] == [
@@ -56,37 +55,31 @@ def test_metadata_log_has_a_sentence_for_each_record(yak: Callable[..., Any], di
     ]
 
 
-def test_metadata_log_names_topics_whose_record_is_not_printed(yak: Callable[..., Any], directory: str) -> None:
+def test_metadata_log_names_topics_whose_record_is_not_printed(yak, directory):
     ran = yak("metadata", "log", "--data-dir", directory, "--from", "3", "--no-headers")
     assert "partitions of orders: 0 led by 1" in ran.out.splitlines()[0]
 
 
-def test_metadata_log_that_follows_prints_only_the_records_from_the_given_one_on(
-    yak: Callable[..., Any], directory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metadata_log_that_follows_prints_only_the_records_from_the_given_one_on(yak, directory, monkeypatch):
     newer = [record(5, "FromTheFuture", field=5), record(6, "FromTheFuture", field=6)]
     monkeypatch.setattr("yak.local.metadata_log.CopySource.follow", lambda _source, _after: iter(newer))
     ran = yak("metadata", "log", "--data-dir", directory, "--from", "6", "--follow", "--no-headers")
     assert [line.split()[0] for line in ran.out.splitlines()] == ["6"]
 
 
-def test_metadata_log_in_json_has_the_payload(yak: Callable[..., Any], directory: str) -> None:
+def test_metadata_log_in_json_has_the_payload(yak, directory):
     ran = yak("metadata", "log", "--data-dir", directory, "-o", "json")
     assert [json.loads(line)["payload"] for line in ran.out.splitlines()] == [each.payload for each in RECORDS]
 
 
-def test_metadata_log_in_a_zone_keeps_its_columns(
-    yak: Callable[..., Any], directory: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metadata_log_in_a_zone_keeps_its_columns(yak, directory, monkeypatch):
     monkeypatch.setenv("YAK_TZ", "Europe/Berlin")
     head, first, *_ = yak("metadata", "log", "--data-dir", directory).out.splitlines()
     assert head.index("KIND") == first.index("Cluster")
 
 
 @pytest.mark.parametrize("metadata", ["redis", "raft"])
-def test_metadata_log_of_a_copied_directory_reads_the_copy(
-    yak: Callable[..., Any], directory: str, tmp_path: Path, metadata: str
-) -> None:
+def test_metadata_log_of_a_copied_directory_reads_the_copy(yak, directory, tmp_path, metadata):
     """It read the original cluster: its Redis, or its brokers' copies."""
     original, copy = str(tmp_path / "original"), tmp_path / "copy"
     broker = BrokerState(1, "leader", "127.0.0.1", 1, layout.node_dir(original, 1))

@@ -53,7 +53,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return made
 
 
-def test_describe_shows_leader_voters_and_what_they_tolerate(yak: Any, golden: Any, cluster: SimpleNamespace) -> None:
+def test_describe_shows_leader_voters_and_what_they_tolerate(yak, golden, cluster):
     ran = yak("quorum", "describe")
     assert ran.code == 0
     golden("tables/quorum-describe.txt", ran.out)
@@ -61,39 +61,39 @@ def test_describe_shows_leader_voters_and_what_they_tolerate(yak: Any, golden: A
     golden("tables/quorum-describe.json", json.dumps(json.loads(yak("quorum", "describe", "-o", "json").out), indent=1))
 
 
-def test_describe_names_a_voter_that_does_not_run(yak: Any, cluster: SimpleNamespace) -> None:
+def test_describe_names_a_voter_that_does_not_run(yak, cluster):
     cluster.state = state(replica(1, fetched=None), replica(2, fetched=LOST), replica(3, fetched=None, lag=None))
     assert "not running     2, 3" in yak("quorum", "describe").out
 
 
-def test_add_uses_directory_and_address_of_the_observer(yak: Any, cluster: SimpleNamespace) -> None:
+def test_add_uses_directory_and_address_of_the_observer(yak, cluster):
     assert yak("quorum", "add", "4").code == 0
     assert cluster.done == [("add", 4, uuid.UUID(int=4 << 64), ("h4", 9092))]
 
 
 @pytest.mark.parametrize(("node", "slug"), [("2", "quorum-voter-exists"), ("9", "quorum-unknown-node")])
-def test_add_of_a_voter_or_an_unknown_node_is_refused(yak: Any, cluster: SimpleNamespace, node: str, slug: str) -> None:
+def test_add_of_a_voter_or_an_unknown_node_is_refused(yak, cluster, node, slug):
     ran = yak("quorum", "add", node)
     assert ran.code == 1
     assert f"error[{slug}]" in ran.err
     assert cluster.done == []
 
 
-def test_add_of_a_voter_with_another_disk_says_to_remove_it_first(yak: Any, cluster: SimpleNamespace) -> None:
+def test_add_of_a_voter_with_another_disk_says_to_remove_it_first(yak, cluster):
     cluster.state = state(replica(1, fetched=None), replica(2), replica(3, fetched=LOST), observers=(replica(3),))
     ran = yak("quorum", "add", "3")
     assert "yak quorum remove 3" in ran.err
     assert cluster.done == []
 
 
-def test_quorum_remove_requires_confirmation_and_names_the_directory(yak: Any, cluster: SimpleNamespace) -> None:
+def test_quorum_remove_requires_confirmation_and_names_the_directory(yak, cluster):
     assert "not-confirmed" in yak("quorum", "remove", "3").err
     assert cluster.done == []
     assert yak("quorum", "remove", "3", "--yes").code == 0
     assert cluster.done == [("remove", 3, uuid.UUID(int=3 << 64))]
 
 
-def test_remove_that_would_stop_the_quorum_is_refused(yak: Any, cluster: SimpleNamespace) -> None:
+def test_remove_that_would_stop_the_quorum_is_refused(yak, cluster):
     cluster.state = state(replica(1, fetched=None), replica(2), replica(3, fetched=LOST))
     ran = yak("quorum", "remove", "2", "--yes")
     assert "error[quorum-would-stop]" in ran.err
@@ -101,7 +101,7 @@ def test_remove_that_would_stop_the_quorum_is_refused(yak: Any, cluster: SimpleN
     assert yak("quorum", "remove", "3", "--yes").code == 0
 
 
-def test_the_last_voter_and_an_observer_cannot_be_removed(yak: Any, cluster: SimpleNamespace) -> None:
+def test_the_last_voter_and_an_observer_cannot_be_removed(yak, cluster):
     assert "error[quorum-unknown-node]" in yak("quorum", "remove", "4", "--yes").err
     cluster.state = state(replica(1, fetched=None))
     assert "error[quorum-last-voter]" in yak("quorum", "remove", "1", "--yes").err
@@ -109,18 +109,18 @@ def test_the_last_voter_and_an_observer_cannot_be_removed(yak: Any, cluster: Sim
 
 
 @pytest.mark.parametrize("action", ["add", "remove"])
-def test_readonly_refuses_changes(yak: Any, cluster: SimpleNamespace, action: str) -> None:
+def test_readonly_refuses_changes(yak, cluster, action):
     assert "error[readonly]" in yak("quorum", action, "4", "--yes", "--readonly").err
     assert cluster.done == []
 
 
-def test_quorum_secret_is_new_each_time(yak: Any) -> None:
+def test_quorum_secret_is_new_each_time(yak):
     first, second = (yak("quorum", "secret").out for _ in range(2))
     assert re.fullmatch(r"[0-9a-f]{64}\n", first)
     assert first != second
 
 
-def test_secret_of_an_existing_cluster_has_its_id_behind_it(yak: Any, tmp_path: Path) -> None:
+def test_secret_of_an_existing_cluster_has_its_id_behind_it(yak, tmp_path):
     folder = tmp_path / "node-1"
     assert "error[cluster-secret]" in yak("quorum", "secret", "--data-dir", str(folder)).err
     (folder / "__yak_metadata").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_secret_of_an_existing_cluster_has_its_id_behind_it(yak: Any, tmp_path: 
     assert yak("quorum", "secret", "--data-dir", str(folder)).out == f"{'ab' * 32} from-redis\n"
 
 
-def test_doctor_finds_the_quorums_leader_and_voters_that_do_not_run(cluster: SimpleNamespace) -> None:
+def test_doctor_finds_the_quorums_leader_and_voters_that_do_not_run(cluster):
     assert check_quorum("h1:9092", timeout_s=1) == Finding("quorum", "ok", "node 1 leads in epoch 4, voters 1, 2, 3")
     cluster.state = state(replica(1, fetched=None), replica(2, fetched=LOST))
     found = check_quorum("h1:9092", timeout_s=1)
@@ -160,22 +160,20 @@ def local_quorum(clean_environment: Path) -> str:
 
 
 @pytest.mark.parametrize("args", [("isr", "--from-redis"), ("cluster", "restore")])
-def test_commands_that_read_redis_refuse_a_cluster_with_a_quorum(
-    yak: Any, local_quorum: str, args: tuple[str, ...]
-) -> None:
+def test_commands_that_read_redis_refuse_a_cluster_with_a_quorum(yak, local_quorum, args):
     ran = yak(*args)
     assert ran.code == 2
     assert "error[no-redis]" in ran.err
 
 
-def test_status_says_which_nodes_the_quorum_began_with(yak: Any, local_quorum: str) -> None:
+def test_status_says_which_nodes_the_quorum_began_with(yak, local_quorum):
     ran = yak("up", "--status")
     assert "quorum  began with node 1" in ran.err
     assert "redis" not in ran.err
     assert json.loads(yak("up", "--status", "-o", "json").out)["metadata"] == "raft"
 
 
-def test_up_refuses_a_redis_beside_a_quorum(yak: Any) -> None:
+def test_up_refuses_a_redis_beside_a_quorum(yak):
     ran = yak("up", "--metadata", "raft", "--redis-url", "redis://h:1/0")
     assert ran.code == 2
     assert "exclude each other" in ran.err

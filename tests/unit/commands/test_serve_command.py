@@ -2,7 +2,6 @@ import json
 import logging
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -30,9 +29,7 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
     return capsys.readouterr().err
 
 
-def test_a_dry_run_shows_each_value_with_its_origin(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_dry_run_shows_each_value_with_its_origin(capsys, monkeypatch, tmp_path):
     (tmp_path / "server.properties").write_text(
         "node.id=5\nlisteners=PLAINTEXT://127.0.0.1:7000\nlog.dirs=/x,/y\nnum.partitions=9\n"
     )
@@ -51,9 +48,7 @@ def test_a_dry_run_shows_each_value_with_its_origin(
     assert printed["role"] == {"value": "leader", "origin": "default"}
 
 
-def test_replication_settings_are_printed_with_their_origins(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replication_settings_are_printed_with_their_origins(capsys, monkeypatch):
     printed = dry_run(capsys)
     assert printed["lease_time_seconds"] == {"value": 6.0, "origin": "default"}
     assert printed["renew_interval_seconds"] == {"value": 0.5, "origin": "default"}
@@ -76,9 +71,7 @@ def test_replication_settings_are_printed_with_their_origins(
 
 
 @pytest.mark.parametrize(("name", "number"), [("7", 7), ("broker-2", 2), ("follower", None)])
-def test_a_node_name_is_numbered_the_same_everywhere(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, name: str, number: int | None
-) -> None:
+def test_a_node_name_is_numbered_the_same_everywhere(capsys, monkeypatch, name, number):
     by_flag = dry_run(capsys, "--node-id", name)["node_id"]["value"]
     monkeypatch.setenv("BROKER_ID", name)
     assert dry_run(capsys)["node_id"]["value"] == by_flag
@@ -112,15 +105,11 @@ def test_a_node_name_is_numbered_the_same_everywhere(
         (("--log-level", "loud"), "log-level"),
     ],
 )
-def test_invalid_serve_options_are_refused_with_an_error_in_three_parts(
-    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], slug: str
-) -> None:
+def test_invalid_serve_options_are_refused_with_an_error_in_three_parts(capsys, args, slug):
     assert refused(capsys, *args).startswith(f"error[{slug}]: ")
 
 
-def test_a_port_in_use_is_refused_before_anything_is_touched(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_port_in_use_is_refused_before_anything_is_touched(capsys, tmp_path):
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -129,7 +118,7 @@ def test_a_port_in_use_is_refused_before_anything_is_touched(
     assert not (tmp_path / "data").exists()
 
 
-def test_table_of_serve_options_is_the_same_as_typers() -> None:
+def test_table_of_serve_options_is_the_same_as_typers():
     from typer.main import get_command
 
     from yak.commands.app import typer_app
@@ -144,14 +133,14 @@ def test_table_of_serve_options_is_the_same_as_typers() -> None:
         assert each.default in (None, getattr(defaults, str(each.name)))
 
 
-def test_both_parsers_of_serve_arguments_agree(capsys: pytest.CaptureFixture[str]) -> None:
+def test_both_parsers_of_serve_arguments_agree(capsys):
     args = ["--node-id=3", "--port", "7", "--data-dir", "a", "--data-dir", "b", "-c", "num.partitions=2"]
     by_typer = dry_run(capsys, *args)
     assert run(["-o", "json", "serve", "--dry-run", *args]) == 0
     assert json.loads(capsys.readouterr().out) == by_typer
 
 
-def test_a_broker_starts_without_what_it_never_uses() -> None:
+def test_a_broker_starts_without_what_it_never_uses():
     import subprocess
     import sys
 
@@ -165,13 +154,13 @@ def test_a_broker_starts_without_what_it_never_uses() -> None:
 
 
 @pytest.mark.parametrize("args", [["-h"], ["--port"], ["--port", "--dry-run"], ["--dry-run=1"], ["x"]])
-def test_arguments_that_the_serve_table_does_not_know_are_left_to_typer(args: list[str]) -> None:
+def test_arguments_that_the_serve_table_does_not_know_are_left_to_typer(args):
     from yak.commands.serve import parse_arguments
 
     assert parse_arguments(args) is None
 
 
-def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_secret_file_may_name_the_cluster(monkeypatch, tmp_path):
     secret = "ab" * 32
     taken: list[ServeOptions] = []
     monkeypatch.setattr("yak.server.main.run_server", taken.append)
@@ -184,12 +173,12 @@ def test_secret_file_may_name_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.parametrize("text", ["", "short", f"{'ab' * 32} id more"])
-def test_invalid_secret_file_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+def test_invalid_secret_file_is_refused(capsys, tmp_path, text):
     (tmp_path / "file").write_text(text)
     assert "error[cluster-secret]" in refused(capsys, "--metadata", "raft", "--cluster-secret-file", "file")
 
 
-def test_dry_run_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_shows_no_password(capsys):
     names = ("ssl.key.password", "listener.name.ssl.ssl.keystore.password")
     args = [word for name in names for word in ("-c", f"{name}=hush")]
     printed = dry_run(capsys, "-c", "listeners=SSL://127.0.0.1:0", *args)
@@ -197,7 +186,7 @@ def test_dry_run_shows_no_password(capsys: pytest.CaptureFixture[str]) -> None:
     assert "hush" not in str(printed)
 
 
-def test_listen_and_advertise_name_the_listeners(capsys: pytest.CaptureFixture[str]) -> None:
+def test_listen_and_advertise_name_the_listeners(capsys):
     listen = ("--listen", "INTERNAL://10.0.0.1:9092", "--listen", "EXTERNAL://0.0.0.0:19092")
     found = dry_run(capsys, *listen, "--advertise", "EXTERNAL://localhost:19092")
     assert found["listeners"]["value"] == "INTERNAL://10.0.0.1:9092,EXTERNAL://0.0.0.0:19092"
@@ -206,7 +195,7 @@ def test_listen_and_advertise_name_the_listeners(capsys: pytest.CaptureFixture[s
     assert "port" not in found
 
 
-def test_listeners_in_server_properties_are_kafkas(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_listeners_in_server_properties_are_kafkas(capsys, tmp_path):
     (tmp_path / "server.properties").write_text(
         "listeners=INTERNAL://127.0.0.1:9092,EXTERNAL://:19092\n"
         "advertised.listeners=INTERNAL://127.0.0.1:9092,EXTERNAL://localhost:19092\n"
@@ -218,7 +207,7 @@ def test_listeners_in_server_properties_are_kafkas(capsys: pytest.CaptureFixture
     assert found["inter.broker.listener.name"]["value"] == "INTERNAL"
 
 
-def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_secret_on_the_command_line_is_warned_of(capsys, tmp_path):
     properties = tmp_path / "server.properties"
     properties.write_text("ssl.keystore.password=odd-file-secret\n")
     assert run(["serve", "--dry-run", "--properties", str(properties), "-c", "ssl.key.password=odd-secret"]) == 0
@@ -228,9 +217,7 @@ def test_secret_on_the_command_line_is_warned_of(capsys: pytest.CaptureFixture[s
     assert "odd-" not in printed.out + printed.err
 
 
-def test_file_with_a_secret_that_any_user_can_read_is_warned_of(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_file_with_a_secret_that_any_user_can_read_is_warned_of(capsys, tmp_path):
     properties, secret = tmp_path / "server.properties", tmp_path / "cluster.secret"
     properties.write_text("num.partitions=3\n")
     secret.write_text("ab" * 32)
@@ -247,9 +234,7 @@ def test_file_with_a_secret_that_any_user_can_read_is_warned_of(
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="--cores needs Linux")
-def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(capsys, monkeypatch):
     printed = dry_run(capsys, "--cores", "2", "--port", "9092", "--data-dir", "/d", "--rack", "machine:db1")
     assert printed["core.1"]["value"] == "node 2, machine:db1, PLAINTEXT://127.0.0.1:9094, /d/core-1"
     assert dry_run(capsys)["cores"] == {"value": "1", "origin": "default"}
@@ -258,11 +243,11 @@ def test_a_dry_run_with_cores_shows_each_broker_and_one_core_is_todays_broker(
     assert set(dry_run(capsys)) - set(dry_run(capsys, "--cores", "1")) == {"core.0", "core.1", "core.2"}
 
 
-def test_cores_with_the_variables_of_kafkas_image_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cores_with_the_variables_of_kafkas_image_are_refused(capsys):
     assert "error[bad-cores]: --cores and --kafka-env" in refused(capsys, "--cores", "2", "--kafka-env")
 
 
-def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_data_of_several_brokers_is_refused_for_one(capsys, tmp_path):
     (tmp_path / "yak-data" / "core-0").mkdir(parents=True)
     (tmp_path / "yak-data" / "core-0" / "meta.properties").write_text("node.id=1\n")
     assert run(["serve", "--metadata", "raft"]) == 1
@@ -277,13 +262,9 @@ def test_data_of_several_brokers_is_refused_for_one(capsys: pytest.CaptureFixtur
         (("--redis-url", "localhost:6379"), "bad-redis-url"),
     ],
 )
-def test_a_dry_run_refuses_what_a_start_refuses(
-    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], slug: str
-) -> None:
+def test_a_dry_run_refuses_what_a_start_refuses(capsys, args, slug):
     assert f"error[{slug}]" in refused(capsys, "--dry-run", *args)
 
 
-def test_a_duration_with_a_wrong_unit_is_answered_with_the_unit_of_a_bare_number(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_duration_with_a_wrong_unit_is_answered_with_the_unit_of_a_bare_number(capsys):
     assert "without one it is in s" in refused(capsys, "--lease-time", "5sec")

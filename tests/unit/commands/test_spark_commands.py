@@ -76,24 +76,24 @@ def a_batch(run: spark_runs.Run, **more: Any) -> None:
         ("", ""),
     ],
 )
-def test_spark_command_options_go_before_the_job_and_other_arguments_to_the_job(typed: str, read: str) -> None:
+def test_spark_command_options_go_before_the_job_and_other_arguments_to_the_job(typed, read):
     assert own_options_first(typed.split()) == read.split()
 
 
-def test_the_help_of_a_job_is_the_jobs_own(yak) -> None:
+def test_the_help_of_a_job_is_the_jobs_own(yak):
     ran = yak("spark", "run", "counts", "--help")
     assert ran.code == 0
     assert "Usage: yak spark run counts" in ran.out
     assert "--checkpoint-dir" in ran.out
 
 
-def test_jobs_are_listed(yak) -> None:
+def test_jobs_are_listed(yak):
     ran = yak("spark", "jobs", "-o", "json")
     assert {"counts", "archive", "anomaly"} <= {each["job"] for each in json.loads(ran.out)}
     assert "yak spark run JOB --help" in yak("spark", "jobs").err
 
 
-def test_an_unknown_job_is_refused_before_anything_is_started(yak) -> None:
+def test_an_unknown_job_is_refused_before_anything_is_started(yak):
     ran = yak("spark", "run", "cuonts", "--topic", "orders")
     assert ran.code == 2
     assert ran.err.startswith("error[spark-job]")
@@ -117,9 +117,7 @@ def ann(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     use(ClientSecurity())
 
 
-def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(
-    ann: None, yak: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(ann, yak, monkeypatch):
     started: dict[str, Any] = {}
 
     def start(g: Any, run: spark_runs.Run, arguments: list[str]) -> None:
@@ -145,7 +143,7 @@ def test_job_gets_tls_and_login_of_the_command_for_its_own_brokers(
 
 
 @pytest.mark.parametrize("option", ["--window=0s", "--nonsense"])
-def test_run_of_a_job_with_invalid_options_has_failed(monkeypatch: pytest.MonkeyPatch, option: str) -> None:
+def test_run_of_a_job_with_invalid_options_has_failed(monkeypatch, option):
     run = a_run("counts", "starting")
     monkeypatch.setenv(spark_runs.VARIABLE, str(run.folder))
     assert main(["counts", "-t", "orders", option]) == 2
@@ -163,7 +161,7 @@ def test_job_without_a_required_option_is_refused_as_any_other_command(capsys: p
     ]
 
 
-def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypatch):
     monkeypatch.setenv(spark_runs.CLIENT_OPTIONS, '{"kafka.ssl.ca.location": "ca.pem"}')
     assert _with_client_options(ReadOptions(topic="orders", connector="kafka")).option == ()
 
@@ -171,7 +169,7 @@ def test_spark_connector_of_spark_itself_gets_no_options_of_librdkafka(monkeypat
 # ---------------------------------------------------------------------------------------------- status and stop
 
 
-def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) -> None:
+def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden):
     run = a_run("counts", "running", process=identify(os.getpid()), checkpoint="./ck")
     a_batch(run)
     ended = a_run("stats", "failed")
@@ -188,7 +186,7 @@ def test_status_shows_those_that_run_and_with_all_those_that_ended(yak, golden) 
     assert document[1]["error"] == {"code": "spark-memory", "message": "too little", "why": "it needs more"}
 
 
-def test_spark_status_of_one_run_prints_its_queries_and_its_error(yak) -> None:
+def test_spark_status_of_one_run_prints_its_queries_and_its_error(yak):
     run = a_run("counts", "failed", words=("--topic", "orders"), checkpoint="./ck")
     a_batch(run)
     spark_runs.save_error(run.folder, UsageError("spark-memory", "too little", why="w", try_=("--driver-memory 4g",)))
@@ -205,14 +203,14 @@ def test_spark_status_of_one_run_prints_its_queries_and_its_error(yak) -> None:
     assert json.loads(yak("spark", "status", "counts-1", "-o", "json").out)["words"] == ["--topic", "orders"]
 
 
-def test_spark_status_without_a_running_job_prints_what_to_do(yak) -> None:
+def test_spark_status_without_a_running_job_prints_what_to_do(yak):
     assert "yak spark run JOB starts one" in yak("spark", "status").err
     ran = yak("spark", "status", "counts")
     assert ran.code == 2
     assert ran.err.startswith("error[unknown-run]")
 
 
-def test_stop_ends_the_process_and_says_how_it_ended(yak) -> None:
+def test_stop_ends_the_process_and_says_how_it_ended(yak):
     script = (
         "import json, os, signal, sys, time\n"
         "path = sys.argv[1]\n"
@@ -236,7 +234,7 @@ def test_stop_ends_the_process_and_says_how_it_ended(yak) -> None:
     assert yak("spark", "stop").code == 2
 
 
-def test_spark_job_that_does_not_end_is_reported_with_the_option_that_ends_it(yak) -> None:
+def test_spark_job_that_does_not_end_is_reported_with_the_option_that_ends_it(yak):
     script = (
         "import signal, time; signal.signal(signal.SIGTERM, lambda *_: None); print('x', flush=True); time.sleep(60)"
     )
@@ -267,19 +265,19 @@ def test_spark_job_that_does_not_end_is_reported_with_the_option_that_ends_it(ya
         ("SELECT 1", {}),
     ],
 )
-def test_topics_that_a_query_names_are_its_tables(query: str, tables: dict[str, str]) -> None:
+def test_topics_that_a_query_names_are_its_tables(query, tables):
     found, rewritten = tables_named(query, ["orders", "eu.orders-v1", "payments"])
     assert found == tables
     assert "`eu.orders-v1`" not in rewritten
 
 
-def test_topic_with_the_exact_name_is_selected_when_two_topics_share_a_table() -> None:
+def test_topic_with_the_exact_name_is_selected_when_two_topics_share_a_table():
     assert tables_named("SELECT * FROM a_b", ["a-b", "a.b", "a_b"])[0] == {"a_b": "a_b"}
     assert tables_named("SELECT * FROM Orders", ["Orders", "orders"])[0] == {"Orders": "Orders"}
     assert tables_named("SELECT * FROM orders", ["Orders", "orders"])[0] == {"orders": "orders"}
 
 
-def test_topic_in_backticks_is_selected_when_two_topics_share_a_table() -> None:
+def test_topic_in_backticks_is_selected_when_two_topics_share_a_table():
     assert tables_named("SELECT * FROM `a-b`", ["a-b", "a_b"]) == ({"a_b_2": "a-b"}, "SELECT * FROM `a_b_2`")
     assert tables_named("SELECT * FROM `a-b` JOIN a_b", ["a-b", "a_b", "a_b_2"])[0] == {"a_b_3": "a-b", "a_b": "a_b"}
     found, query = tables_named("SELECT * FROM `a-b` JOIN `a.b` USING (key)", ["a-b", "a.b"])
@@ -287,21 +285,21 @@ def test_topic_in_backticks_is_selected_when_two_topics_share_a_table() -> None:
     assert query == "SELECT * FROM `a_b_2` JOIN `a_b_3` USING (key)"
 
 
-def test_query_file_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+def test_query_file_that_is_not_utf8_is_refused(tmp_path):
     (tmp_path / "query.sql").write_bytes(b"SELECT '\xff'")
     with pytest.raises(UsageError, match="cannot be read") as caught:
         _query(None, str(tmp_path / "query.sql"))
     assert "query.sql is not UTF-8" in caught.value.why
 
 
-def test_times_keep_their_microseconds() -> None:
+def test_times_keep_their_microseconds():
     when = dt.datetime(2026, 11, 20, 12, 0, 0, 123_456, tzinfo=dt.UTC)
     assert plain(when) == "2026-11-20T12:00:00.123456Z"
     assert plain(when.replace(tzinfo=None), NO_ZONE) == "2026-11-20T12:00:00.123456"
     assert plain(when.replace(microsecond=120_000)) == "2026-11-20T12:00:00.120Z"
 
 
-def test_spark_values_are_converted_to_json_values() -> None:
+def test_spark_values_are_converted_to_json_values():
     when = dt.datetime(2026, 11, 20, 12, 0, 0, 5_000, tzinfo=dt.UTC)
     row = SimpleNamespace(asDict=lambda: {"a": bytearray(b"x"), "b": [when]})
     values = [
@@ -322,7 +320,7 @@ def test_spark_values_are_converted_to_json_values() -> None:
     ]  # fmt: skip
 
 
-def test_an_instant_is_the_same_whatever_zone_this_machine_is_in(monkeypatch) -> None:
+def test_an_instant_is_the_same_whatever_zone_this_machine_is_in(monkeypatch):
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
     try:
@@ -344,7 +342,7 @@ def test_an_instant_is_the_same_whatever_zone_this_machine_is_in(monkeypatch) ->
         ("table", "KEY  N\nk    1\n–    –\n"),
     ],
 )
-def test_rows_are_printed_in_each_format(form: str, printed: str, capsys) -> None:
+def test_rows_are_printed_in_each_format(form, printed, capsys):
     fields = [SimpleNamespace(dataType=SimpleNamespace(typeName=lambda: "string")) for _ in range(2)]
     schema = SimpleNamespace(names=["key", "n"], fields=fields)
     g: Any = SimpleNamespace(out=Output(form), zone=dt.UTC)
@@ -356,7 +354,7 @@ def test_rows_are_printed_in_each_format(form: str, printed: str, capsys) -> Non
         assert out == printed
 
 
-def test_two_columns_of_one_name_are_both_printed(capsys) -> None:
+def test_two_columns_of_one_name_are_both_printed(capsys):
     fields = [SimpleNamespace(dataType=SimpleNamespace(typeName=lambda: "string")) for _ in range(2)]
     schema = SimpleNamespace(names=["key", "key"], fields=fields)
     print_rows(SimpleNamespace(out=Output("table"), zone=dt.UTC), schema, iter([("a", "b")]))  # type: ignore[arg-type]
@@ -379,7 +377,7 @@ class Terminal:
         pass
 
 
-def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch) -> None:
+def test_a_job_that_is_followed_shows_batch_rate_lag_and_state(monkeypatch):
     monkeypatch.delenv("CI", raising=False)
     run, terminal = a_run("counts", "running"), Terminal()
     g: Any = SimpleNamespace(out=Output(stderr=terminal))  # type: ignore[arg-type]
@@ -402,7 +400,7 @@ signal.pause()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number: int, code: int) -> None:
+def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_signal(number, code):
     run = a_run("sql", "running")
     g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
     before = signal.getsignal(number)
@@ -413,9 +411,7 @@ def test_batch_that_is_followed_and_cut_by_a_signal_ends_with_the_code_of_that_s
         signal.signal(number, before)
 
 
-def test_followed_program_that_is_killed_leaves_no_spark_behind(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_followed_program_that_is_killed_leaves_no_spark_behind(tmp_path, monkeypatch):
     """The second Ctrl+C, which nothing may outlive: spark-submit is a process of its own."""
     run = a_run("mine", "running")
     g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
@@ -439,7 +435,7 @@ def test_followed_program_that_is_killed_leaves_no_spark_behind(
         kill(started[0])
 
 
-def test_job_whose_start_is_interrupted_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_whose_start_is_interrupted_is_stopped(monkeypatch):
     """Ctrl+C comes before the command has said that a job runs in the background."""
     run = a_run("counts", "starting")
     g: Any = SimpleNamespace(out=Output(), bootstrap_servers="127.0.0.1:9092")
@@ -475,7 +471,7 @@ def fake_python(folder: Path, said: str = "", code: int = 0) -> str:
     return str(program)
 
 
-def test_python_that_has_pyspark_is_found_and_the_others_are_reported(tmp_path: Path) -> None:
+def test_python_that_has_pyspark_is_found_and_the_others_are_reported(tmp_path):
     without = fake_python(tmp_path / "a", "ModuleNotFoundError: No module named 'pyspark'", 1)
     with_it = fake_python(tmp_path / "b")
     env = {"PATH": f"{tmp_path}/a", "PYSPARK_PYTHON": with_it}
@@ -486,7 +482,7 @@ def test_python_that_has_pyspark_is_found_and_the_others_are_reported(tmp_path: 
     assert f"{without}: no module named 'pyspark'" in refused.value.why
 
 
-def test_python_named_by_the_user_is_used_and_no_other(tmp_path: Path) -> None:
+def test_python_named_by_the_user_is_used_and_no_other(tmp_path):
     named = fake_python(tmp_path / "a", "boom", 1)
     other = fake_python(tmp_path / "b")
     with pytest.raises(UsageError) as refused:
@@ -494,7 +490,7 @@ def test_python_named_by_the_user_is_used_and_no_other(tmp_path: Path) -> None:
     assert refused.value.why == f"YAK_SPARK_PYTHON={named}: boom"
 
 
-def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path: Path) -> None:
+def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path):
     program = fake_python(tmp_path / "a")
     handed: list[Any] = []
     monkeypatch.setenv("YAK_SPARK_PYTHON", program)
@@ -507,9 +503,7 @@ def test_the_whole_command_is_handed_to_it(monkeypatch, tmp_path: Path) -> None:
     assert len(handed) == 3  # this is that Python
 
 
-def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_install_it(
-    monkeypatch, tmp_path: Path
-) -> None:
+def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_install_it(monkeypatch, tmp_path):
     monkeypatch.setattr(spark_python, "is_frozen", lambda: True)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -519,7 +513,7 @@ def test_executable_always_searches_a_python_with_pyspark_and_says_how_to_instal
     assert refused.value.try_[0] == "python3 -m venv ~/.yak-spark && ~/.yak-spark/bin/pip install 'yak-broker[spark]'"
 
 
-def test_without_pyspark_every_command_that_needs_it_says_what_to_install(yak, monkeypatch, tmp_path: Path) -> None:
+def test_without_pyspark_every_command_that_needs_it_says_what_to_install(yak, monkeypatch, tmp_path):
     monkeypatch.setattr(spark_python, "missing_here", lambda: ["pyspark"])
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -545,7 +539,7 @@ def test_without_pyspark_every_command_that_needs_it_says_what_to_install(yak, m
         ("submit", "nowhere.py"),
     ],
 )
-def test_wrong_use_ends_with_2_before_spark_is_started(yak, words: tuple[str, ...]) -> None:
+def test_wrong_use_ends_with_2_before_spark_is_started(yak, words):
     ran = yak("spark", *words)
     assert ran.code == 2
     assert ran.err.startswith("error[")

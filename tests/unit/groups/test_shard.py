@@ -149,9 +149,7 @@ ACTIONS = st.lists(
 
 @settings(max_examples=300)
 @given(ACTIONS, st.booleans())
-def test_loaded_state_equals_the_state_in_memory_also_after_compaction(
-    actions: list[tuple[str, str, int, int]], without_tombstones: bool
-) -> None:
+def test_loaded_state_equals_the_state_in_memory_also_after_compaction(actions, without_tombstones):
     coordinator = Coordinator()
     for action, group_id, partition, producer_id in actions:
         if action == "delete":
@@ -172,7 +170,7 @@ def test_loaded_state_equals_the_state_in_memory_also_after_compaction(
     assert state(loaded)[1] == {}
 
 
-def test_records_of_groups_in_a_transaction_count_at_once() -> None:
+def test_records_of_groups_in_a_transaction_count_at_once():
     """Only offsets wait for the marker (OffsetMetadataManager.replay)."""
     shard = make_shard()
     shard.gather(group_key("g"), b"value", 0, 7)
@@ -180,7 +178,7 @@ def test_records_of_groups_in_a_transaction_count_at_once() -> None:
     assert shard.gathered_pending == {}
 
 
-def test_tombstone_searches_only_the_transactions_that_have_its_offset() -> None:
+def test_tombstone_searches_only_the_transactions_that_have_its_offset():
     class Untouched(dict[bytes, tuple[bytes, int]]):
         def pop(self, *_args: object) -> Any:
             raise AssertionError("a transaction without the offset is searched")
@@ -196,7 +194,7 @@ def test_tombstone_searches_only_the_transactions_that_have_its_offset() -> None
     assert shard.gathered_pending == {1: {}, 3: {other.key: (other.value, 3)}}
 
 
-def test_aborted_offsets_of_a_group_without_others_leave_no_group() -> None:
+def test_aborted_offsets_of_a_group_without_others_leave_no_group():
     coordinator = Coordinator()
     coordinator.commit("g", 0, 7)
     assert not coordinator.shard.groups["g"].is_void

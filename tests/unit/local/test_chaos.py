@@ -41,9 +41,7 @@ def injected(kind: str, began: float, repaired: float | None, note: str = "") ->
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.floats(5, 600), st.sets(st.sampled_from(sorted(BY_NAME)), min_size=1))
-def test_a_seed_plans_the_same_faults_and_none_gets_in_anothers_way(
-    seed: int, duration: float, chosen: set[str]
-) -> None:
+def test_a_seed_plans_the_same_faults_and_none_gets_in_anothers_way(seed, duration, chosen):
     kinds = [kind for kind in KINDS if kind.name in chosen]
     planned = plan(seed, kinds, NODES, duration)
     assert planned == plan(seed, kinds, NODES, duration)
@@ -60,7 +58,7 @@ def test_a_seed_plans_the_same_faults_and_none_gets_in_anothers_way(
             busy[thing] = fault.end_s
 
 
-def test_seeds_reach_every_fault_and_differ() -> None:
+def test_seeds_reach_every_fault_and_differ():
     planned = [fault for seed in range(20) for fault in plan(seed, KINDS, NODES, 120.0)]
     assert {fault.kind for fault in planned} == set(BY_NAME)
     assert any(len(fault.nodes) == len(NODES) for fault in planned), "all brokers at once"
@@ -72,7 +70,7 @@ def names(kinds: Sequence[FaultKind]) -> str:
     return ",".join(kind.name for kind in kinds) or "none"
 
 
-def test_faults_are_chosen_by_name() -> None:
+def test_faults_are_chosen_by_name():
     assert names(parse_faults("all", own_processes=True)) == names([kind for kind in KINDS if kind.name != "move"])
     assert names(parse_faults("kill, pause", own_processes=True)) == "kill,pause"
     assert "disk" not in names(parse_faults("all,-disk", own_processes=True))
@@ -85,7 +83,7 @@ def test_faults_are_chosen_by_name() -> None:
         parse_faults("kill", own_processes=False)
 
 
-def test_faults_depend_on_where_the_metadata_are() -> None:
+def test_faults_depend_on_where_the_metadata_are():
     without_redis = names(parse_faults("all", own_processes=True, metadata="raft"))
     assert "redis" not in without_redis
     assert "move" not in without_redis
@@ -98,26 +96,26 @@ def test_faults_depend_on_where_the_metadata_are() -> None:
 
 
 @given(st.integers(0, 2**20), st.integers(0, 2**32 - 1), st.integers(0, 200))
-def test_record_value_is_decoded_as_it_was_encoded(writer: int, sequence: int, size: int) -> None:
+def test_record_value_is_decoded_as_it_was_encoded(writer, sequence, size):
     value = value_of(writer, sequence)
     assert decode(encode(value, size)) == value
 
 
 @given(st.binary(max_size=100))
-def test_record_value_that_no_writer_wrote_is_detected(content: bytes) -> None:
+def test_record_value_that_no_writer_wrote_is_detected(content):
     found = decode(content)
     assert found == UNREADABLE or encode(found, len(content)) == content
     assert decode(None) == UNREADABLE
 
 
 @given(st.integers(0, 63), st.integers(0, 7))
-def test_record_value_with_one_flipped_bit_is_detected(byte: int, bit: int) -> None:
+def test_record_value_with_one_flipped_bit_is_detected(byte, bit):
     content = bytearray(encode(value_of(3, 77), 64))
     content[byte] ^= 1 << bit
     assert decode(bytes(content)) == UNREADABLE
 
 
-def test_a_pause_counts_for_the_fault_it_overlaps() -> None:
+def test_a_pause_counts_for_the_fault_it_overlaps():
     history = acked(*[n / 10 for n in range(100)], 15.0, *[15.0 + n / 10 for n in range(1, 100)])
     rows, quiet = unavailability(
         history,
@@ -127,7 +125,7 @@ def test_a_pause_counts_for_the_fault_it_overlaps() -> None:
     assert quiet == 0.1
 
 
-def test_a_store_that_was_away_alone_must_cost_no_send() -> None:
+def test_a_store_that_was_away_alone_must_cost_no_send():
     history = acked(1.0)
     history.add(Send("w", "t-0", 9, 1.0, 2.0, Outcome.INFO))
     found = check_history(history)
@@ -143,7 +141,7 @@ def read_to_the_end(history: History) -> History:
     return history
 
 
-def test_a_run_holds_only_when_nothing_was_violated() -> None:
+def test_a_run_holds_only_when_nothing_was_violated():
     report = ChaosReport(1, 5.0, 3, ("kill",), check_history(read_to_the_end(acked(1.0, 2.0))))
     assert report.holds
     assert not report.is_void
@@ -158,7 +156,7 @@ def test_a_run_holds_only_when_nothing_was_violated() -> None:
     assert broken.as_json()["by_kind"]["inconsistent-offsets"] == 1
 
 
-def test_a_run_that_proves_nothing_is_not_ok() -> None:
+def test_a_run_that_proves_nothing_is_not_ok():
     def void(history: History) -> str:
         report = ChaosReport(1, 5.0, 3, (), check_history(history))
         assert report.holds
@@ -177,7 +175,7 @@ def test_a_run_that_proves_nothing_is_not_ok() -> None:
     assert void(acked(1.0, 2.0)) == "no consumer read t-0 to its end, so a lost end is not noticed"
 
 
-def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies() -> None:
+def test_the_picture_is_well_formed_and_shows_faults_pauses_and_anomalies():
     found = [
         injected("kill", 1.0, 2.0),
         injected("redis-kill", 2.0, None, "<note>"),
@@ -200,7 +198,7 @@ def message(partition: int, offset: int, value: int) -> Any:
     )
 
 
-def test_the_recorder_keeps_what_clients_saw() -> None:
+def test_the_recorder_keeps_what_clients_saw():
     recorder = Recorder()
     for value in (1, 2, 3, 4):
         recorder.sending("w", "t-0", value)
@@ -223,7 +221,7 @@ def test_the_recorder_keeps_what_clients_saw() -> None:
     assert recorder.acknowledged == 1
 
 
-def test_transaction_is_certainly_aborted_only_if_its_commit_was_never_requested() -> None:
+def test_transaction_is_certainly_aborted_only_if_its_commit_was_never_requested():
     recorder = Recorder()
     committed, refused, aborted, died, died_in_commit = (recorder.begin(name) for name in "abcde")
     recorder.sending("a", "t-0", 1, committed)
@@ -246,7 +244,7 @@ def test_transaction_is_certainly_aborted_only_if_its_commit_was_never_requested
     assert [send.txn for send in history.sends] == [committed]
 
 
-def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
+def test_poll_at_the_end_of_a_partition_passes_the_markers():
     end = SimpleNamespace(
         topic=lambda: "t", partition=lambda: 0, offset=lambda: 7, error=lambda: KafkaError(KafkaError._PARTITION_EOF)
     )
@@ -260,7 +258,7 @@ def test_poll_at_the_end_of_a_partition_passes_the_markers() -> None:
     assert poll.read_committed
 
 
-def test_condition_that_does_not_settle_is_a_violation() -> None:
+def test_condition_that_does_not_settle_is_a_violation():
     settled = LivenessReport(lambda: None)
     left = [["x"], ["x"], []]
     assert settled.wait("soon", "L1", 5.0, lambda: left.pop(0))
@@ -283,7 +281,7 @@ def test_a_consumer_that_stands_still_is_not_waited_for(monkeypatch):
     ends.set()
 
 
-def test_partition_that_no_broker_serves_at_the_end_is_reported_and_is_no_bug() -> None:
+def test_partition_that_no_broker_serves_at_the_end_is_reported_and_is_no_bug():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"

@@ -20,7 +20,7 @@ def run_in(folder: Path) -> None:
     ChaosRun(ChaosSettings(1, 5.0, (), brokers=1, data_dir=str(folder)), WATCHER).run()
 
 
-def test_run_that_finds_no_redis_server_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_that_finds_no_redis_server_leaves_no_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", str(tmp_path / "missing"))
     with pytest.raises(UsageError, match="cannot be run"):
         run_in(tmp_path / "run")
@@ -30,9 +30,7 @@ def test_run_that_finds_no_redis_server_leaves_no_folder(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("error", "is_kept"), [(YakError("broker-ended", "node-1 ended"), True), (SystemExit(129), False)]
 )
-def test_logs_of_a_failed_start_are_retained_and_of_an_interrupted_start_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, is_kept: bool
-) -> None:
+def test_logs_of_a_failed_start_are_retained_and_of_an_interrupted_start_are_not(tmp_path, monkeypatch, error, is_kept):
     def start(cluster: ChaosCluster) -> None:
         cluster.nodes[1].log_path.write_text("why it ended\n")
         raise error
@@ -43,7 +41,7 @@ def test_logs_of_a_failed_start_are_retained_and_of_an_interrupted_start_are_not
     assert (tmp_path / "run").exists() is is_kept
 
 
-def test_small_file_system_ends_with_a_run_that_is_killed(tmp_path: Path) -> None:
+def test_small_file_system_ends_with_a_run_that_is_killed(tmp_path):
     try:
         OwnDisk(tmp_path / "probe", 1 << 20).close()
     except OSError as error:

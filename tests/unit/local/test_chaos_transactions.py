@@ -67,7 +67,7 @@ def error(code: int, **kind: bool) -> KafkaError:
     return KafkaError(code, "scripted", **kind)
 
 
-def test_writer_commits_three_transactions_and_aborts_the_fourth(library: Librdkafka) -> None:
+def test_writer_commits_three_transactions_and_aborts_the_fourth(library):
     recorder = Recorder()
     writer = TransactionalWriter(producer(recorder), PARTITIONS, every_s=1.0)
     for number in range(4):
@@ -80,7 +80,7 @@ def test_writer_commits_three_transactions_and_aborts_the_fourth(library: Librdk
     assert library.calls.count("commit") == 3
 
 
-def test_retriable_commit_is_repeated_and_committed_once(library: Librdkafka) -> None:
+def test_retriable_commit_is_repeated_and_committed_once(library):
     recorder = Recorder()
     library.errors["commit_transaction"] = [error(KafkaError._TIMED_OUT, retriable=True)] * 2
     assert producer(recorder).transact(lambda _txn: None) is Outcome.OK
@@ -88,13 +88,13 @@ def test_retriable_commit_is_repeated_and_committed_once(library: Librdkafka) ->
     assert len(recorder.history().txns) == 1
 
 
-def test_commit_that_fails_is_of_unknown_outcome_also_if_its_abort_succeeds(library: Librdkafka) -> None:
+def test_commit_that_fails_is_of_unknown_outcome_also_if_its_abort_succeeds(library):
     library.errors["commit_transaction"] = [error(KafkaError._FAIL, txn_requires_abort=True)]
     assert producer(Recorder()).transact(lambda _txn: None) is Outcome.INFO
     assert library.calls[-2:] == ["commit", "abort"]
 
 
-def test_failure_before_the_commit_is_a_certain_abort(library: Librdkafka) -> None:
+def test_failure_before_the_commit_is_a_certain_abort(library):
     def write(_txn: int) -> None:
         raise KafkaException(error(KafkaError._FAIL, txn_requires_abort=True))
 
@@ -102,7 +102,7 @@ def test_failure_before_the_commit_is_a_certain_abort(library: Librdkafka) -> No
     assert "commit" not in library.calls
 
 
-def test_fenced_producer_is_replaced_and_its_successor_has_the_same_id(library: Librdkafka) -> None:
+def test_fenced_producer_is_replaced_and_its_successor_has_the_same_id(library):
     recorder = Recorder()
     made = producer(recorder)
     library.errors["commit_transaction"] = [error(KafkaError._FENCED, fatal=True)]
@@ -113,7 +113,7 @@ def test_fenced_producer_is_replaced_and_its_successor_has_the_same_id(library: 
     assert [txn.outcome for txn in recorder.history().txns.values()] == [Outcome.INFO, Outcome.OK]
 
 
-def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_producer_whose_offsets_hang_is_replaced(library, monkeypatch):
     recorder, returns = Recorder(), threading.Event()
     made = producer(recorder)
     monkeypatch.setattr(transactions, "_STUCK_SECONDS", 0.05)
@@ -127,9 +127,7 @@ def test_producer_whose_offsets_hang_is_replaced(library: Librdkafka, monkeypatc
 
 
 @pytest.mark.parametrize("commits", [False, True])
-def test_producer_whose_abort_hangs_is_replaced(
-    library: Librdkafka, monkeypatch: pytest.MonkeyPatch, commits: bool
-) -> None:
+def test_producer_whose_abort_hangs_is_replaced(library, monkeypatch, commits):
     recorder, first = Recorder(), Outcome.INFO if commits else Outcome.FAIL
     made = producer(recorder)
     monkeypatch.setattr(transactions, "_STUCK_SECONDS", 0.05)
@@ -153,7 +151,7 @@ def test_producer_whose_abort_hangs_is_replaced(
     assert library.calls.count("new id") == 2
 
 
-def test_a_coordinator_that_is_away_for_long_is_no_hang(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinator_that_is_away_for_long_is_no_hang(library, monkeypatch):
     recorder = Recorder()
     made = producer(recorder)
     left = [error(KafkaError._TIMED_OUT, retriable=True)] * 4
@@ -170,7 +168,7 @@ def test_a_coordinator_that_is_away_for_long_is_no_hang(library: Librdkafka, mon
     assert library.calls.count("new id") == 1
 
 
-def test_dropped_producer_commits_no_more(library: Librdkafka) -> None:
+def test_dropped_producer_commits_no_more(library):
     recorder = Recorder()
     made = producer(recorder)
     made.transact(lambda _txn: made.drop())
@@ -178,7 +176,7 @@ def test_dropped_producer_commits_no_more(library: Librdkafka) -> None:
     assert [txn.outcome for txn in recorder.history().txns.values()] == [Outcome.FAIL]
 
 
-def test_dropped_producer_kills_a_library_with_a_process_of_its_own_and_sends_no_more(library: Librdkafka) -> None:
+def test_dropped_producer_kills_a_library_with_a_process_of_its_own_and_sends_no_more(library):
     recorder, killed = Recorder(), []
     made = TransactionalProducer(
         "c", "h:1", "id", recorder, number=1,
@@ -219,9 +217,7 @@ class Consumer:
 
 
 @pytest.mark.parametrize("is_fenced", [False, True])
-def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_again(
-    library: Librdkafka, monkeypatch: pytest.MonkeyPatch, is_fenced: bool
-) -> None:
+def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_again(library, monkeypatch, is_fenced):
     monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
     recorder = Recorder()
     worker = Worker(producer(recorder), "h:1", "in", PARTITIONS, "g", recorder)
@@ -238,7 +234,7 @@ def test_worker_processes_each_poll_in_a_transaction_and_reads_an_aborted_one_ag
     assert worker._consumer.starts == ([4] if is_fenced else [])
 
 
-def test_worker_that_dies_leaves_no_consumer_in_its_group(library: Librdkafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_worker_that_dies_leaves_no_consumer_in_its_group(library, monkeypatch):
     """A consumer that is not polled would keep its membership, and hold up each rebalance for five minutes."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Consumer)
     recorder = Recorder()
@@ -257,7 +253,7 @@ class FailingProducer:
         raise KafkaException(KafkaError(KafkaError._FATAL))
 
 
-def test_producer_whose_send_offsets_failed_is_freed_at_once(library: Librdkafka) -> None:
+def test_producer_whose_send_offsets_failed_is_freed_at_once(library):
     """Its threads would go on, until Python looks for cycles: in a long run a hundred clients reconnected at the end."""
     sender = producer(Recorder())
     sender._producer = FailingProducer()

@@ -4,7 +4,6 @@ import time
 from typing import Any
 
 import confluent_kafka
-import pytest
 
 from yak.ids import TopicPartition
 from yak.local.chaos.recorder import Recorder
@@ -19,9 +18,7 @@ def writer_to_nobody(recorder: Recorder) -> Writer:
     return Writer(1, f"127.0.0.1:{find_free('127.0.0.1')}", PARTITIONS, recorder, every_s=0.01)
 
 
-def test_no_message_times_out_since_its_writer_would_send_twice_what_is_in_doubt_elsewhere(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_message_times_out_since_its_writer_would_send_twice_what_is_in_doubt_elsewhere(monkeypatch):
     given: dict[str, Any] = {}
     monkeypatch.setattr(confluent_kafka, "Producer", given.update)
     writer_to_nobody(Recorder())
@@ -29,7 +26,7 @@ def test_no_message_times_out_since_its_writer_would_send_twice_what_is_in_doubt
     assert given["delivery.timeout.ms"] == 0
 
 
-def test_sends_without_an_answer_are_in_doubt_and_not_sent_again() -> None:
+def test_sends_without_an_answer_are_in_doubt_and_not_sent_again():
     recorder = Recorder()
     writer = writer_to_nobody(recorder)
     writer.start()

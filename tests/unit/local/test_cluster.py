@@ -35,7 +35,7 @@ def running(status: ClusterStatus) -> bool:
     return status.redis_running is True and [each.state for each in status.brokers] == ["running"]
 
 
-def test_up_starts_redis_and_broker_and_down_stops_both(cluster: LocalCluster) -> None:
+def test_up_starts_redis_and_broker_and_down_stops_both(cluster):
     result = cluster.up(UpSettings(port=0))
     assert result.started == (1,)
     assert running(result.status)
@@ -51,21 +51,21 @@ def test_up_starts_redis_and_broker_and_down_stops_both(cluster: LocalCluster) -
     assert [each.state for each in cluster.status().brokers] == ["stopped"]
 
 
-def test_up_twice_starts_nothing_the_second_time(cluster: LocalCluster) -> None:
+def test_up_twice_starts_nothing_the_second_time(cluster):
     first = cluster.up(UpSettings(port=0))
     second = cluster.up(UpSettings())
     assert second.started == ()
     assert second.status == first.status
 
 
-def test_other_settings_for_a_running_cluster_are_refused(cluster: LocalCluster) -> None:
+def test_other_settings_for_a_running_cluster_are_refused(cluster):
     cluster.up(UpSettings(port=0))
     for settings in (UpSettings(port=1), UpSettings(configs=("a=b",)), UpSettings(redis_url="redis://h:1/0")):
         with raises_error(UsageError, "cluster-running"):
             cluster.up(settings)
 
 
-def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster: LocalCluster) -> None:
+def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster):
     address = cluster.up(UpSettings(port=0)).status.brokers[0].address
     cluster.kill(1)
     assert cluster.status().brokers[0].state == "dead"
@@ -78,9 +78,7 @@ def test_a_killed_broker_is_dead_and_up_or_restart_brings_it_back(cluster: Local
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_restart_on_a_full_disk_leaves_the_broker_running(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, hard: bool
-) -> None:
+def test_restart_on_a_full_disk_leaves_the_broker_running(cluster, monkeypatch, hard):
     before = cluster.up(UpSettings(port=0)).status
 
     def refuse(*_: object) -> None:
@@ -92,7 +90,7 @@ def test_restart_on_a_full_disk_leaves_the_broker_running(
     assert cluster.status() == before
 
 
-def test_restart_of_a_node_that_is_not_there_names_those_that_are(cluster: LocalCluster) -> None:
+def test_restart_of_a_node_that_is_not_there_names_those_that_are(cluster):
     cluster.up(UpSettings(port=0))
     with pytest.raises(UsageError, match="no node 7") as caught:
         cluster.restart(7)
@@ -100,9 +98,7 @@ def test_restart_of_a_node_that_is_not_there_names_those_that_are(cluster: Local
 
 
 @pytest.mark.parametrize(("how", "slug"), [("refuses", "data-dir-locked"), ("crashes", "broker-ended")])
-def test_a_broker_that_ends_leaves_no_redis_running_and_its_reason_is_raised(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, how: str, slug: str
-) -> None:
+def test_a_broker_that_ends_leaves_no_redis_running_and_its_reason_is_raised(cluster, monkeypatch, how, slug):
     monkeypatch.setenv("STAND_IN", how)
     with raises_error(StartRefused, slug) as caught:
         cluster.up(UpSettings(port=0))
@@ -115,7 +111,7 @@ def test_a_broker_that_ends_leaves_no_redis_running_and_its_reason_is_raised(
     assert running(cluster.up(UpSettings(port=0)).status)
 
 
-def test_a_broker_that_is_never_ready_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_is_never_ready_is_killed(tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN", "hangs")
     spec = BrokerSpec(1, "127.0.0.1", 0, str(tmp_path / "d"), "redis://unused:1/0")
     starting = StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(tmp_path / "run" / "ready.json"))
@@ -125,7 +121,7 @@ def test_a_broker_that_is_never_ready_is_killed(tmp_path: Path, monkeypatch: pyt
     assert not is_running(starting.process)
 
 
-def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.setenv("STAND_IN", "hangs")
     ready = tmp_path / "ready.json"
     ready.write_text(json.dumps({"node_id": 1, "address": "127.0.0.1:1", "pid": os.getpid()}))
@@ -134,9 +130,7 @@ def test_a_ready_file_of_an_earlier_start_is_not_believed(tmp_path: Path, monkey
         StartingBroker(spec, log_path=str(tmp_path / "log"), ready_file=str(ready)).wait_ready(0.2)
 
 
-def test_taken_default_port_is_replaced_and_taken_requested_port_is_refused(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_taken_default_port_is_replaced_and_taken_requested_port_is_refused(cluster, monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         taken = listener.getsockname()[1]
         monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", taken)
@@ -147,13 +141,13 @@ def test_taken_default_port_is_replaced_and_taken_requested_port_is_refused(
     assert result.status.bootstrap != f"127.0.0.1:{taken}"
 
 
-def test_an_ephemeral_cluster_is_deleted_when_it_is_stopped(cluster: LocalCluster) -> None:
+def test_an_ephemeral_cluster_is_deleted_when_it_is_stopped(cluster):
     cluster.up(UpSettings(port=0, ephemeral=True))
     cluster.down()
     assert not os.path.exists(cluster.data_dir)
 
 
-def test_discarded_cluster_is_killed_and_not_waited_for(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discarded_cluster_is_killed_and_not_waited_for(cluster, monkeypatch):
     """A second Ctrl+C during an orderly stop left a broker and Redis of yak demo running."""
     cluster.up(UpSettings(port=0, brokers=2))
     monkeypatch.setattr("yak.local.processes.stop_all", lambda *_, **__: pytest.fail("waits for an orderly stop"))
@@ -162,7 +156,7 @@ def test_discarded_cluster_is_killed_and_not_waited_for(cluster: LocalCluster, m
     assert not os.path.exists(cluster.data_dir)
 
 
-def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path):
     (tmp_path / "file").write_text("mine")
     cluster = LocalCluster(str(tmp_path / "file"))
     LogFollower(cluster.log_paths())  # as `yak up` makes it before it starts the cluster
@@ -171,7 +165,7 @@ def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_external_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None:
+def test_external_redis_is_used_and_never_stopped(cluster):
     result = cluster.up(UpSettings(port=0, redis_url="redis://redis.example:6379/3"))
     assert result.status.redis_url == "redis://redis.example:6379/3"
     assert result.status.redis_running is None
@@ -179,7 +173,7 @@ def test_external_redis_is_used_and_never_stopped(cluster: LocalCluster) -> None
     cluster.down()
 
 
-def test_external_redis_is_refused_for_a_cluster_with_its_own(cluster: LocalCluster) -> None:
+def test_external_redis_is_refused_for_a_cluster_with_its_own(cluster):
     """It was ignored without a word. After a first start that failed there is nothing to keep."""
     cluster.up(UpSettings(port=0))
     cluster.down()
@@ -193,7 +187,7 @@ def test_external_redis_is_refused_for_a_cluster_with_its_own(cluster: LocalClus
     assert cluster.up(UpSettings(port=0, redis_url="redis://redis.example:6379/3")).status.redis_running is None
 
 
-def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster: LocalCluster) -> None:
+def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster):
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
@@ -220,7 +214,7 @@ def test_supervisor_prints_lines_reports_deaths_and_ends_on_request(cluster: Loc
     assert identify(state_seen_alive.pid) is None
 
 
-def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(cluster: LocalCluster) -> None:
+def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(cluster):
     cluster.up(UpSettings(port=0))
     cluster.down()
     nothing: list[object] = []
@@ -228,7 +222,7 @@ def test_the_supervisor_ends_by_itself_when_everything_was_stopped_elsewhere(clu
     assert nothing == []
 
 
-def test_processes_of_a_deleted_directory_are_stopped_by_the_supervisor(cluster: LocalCluster) -> None:
+def test_processes_of_a_deleted_directory_are_stopped_by_the_supervisor(cluster):
     """yak up in the foreground said that they stopped, and left them running."""
     broker = cluster.up(UpSettings(port=0)).status.brokers[0]
     redis_pid = cluster.redis_pid()
@@ -240,7 +234,7 @@ def test_processes_of_a_deleted_directory_are_stopped_by_the_supervisor(cluster:
     assert not cluster.end_orphans()
 
 
-def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster: LocalCluster, tmp_path: Path) -> None:
+def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster, tmp_path):
     first = cluster.up(UpSettings(port=0)).status.brokers[0]
     copy = LocalCluster(str(tmp_path / "copy"))
     shutil.copytree(cluster.data_dir, copy.data_dir, ignore=shutil.ignore_patterns("*.sock"))
@@ -250,9 +244,7 @@ def test_a_copied_directory_is_another_cluster_and_never_stops_the_first(cluster
     assert first.state == "running"
 
 
-def test_cluster_of_a_directory_that_was_moved_while_it_ran_is_stopped_there(
-    cluster: LocalCluster, tmp_path: Path
-) -> None:
+def test_cluster_of_a_directory_that_was_moved_while_it_ran_is_stopped_there(cluster, tmp_path):
     """yak down said that it stopped, the brokers ran on, and yak up started a second Redis on the same file."""
     before = cluster.up(UpSettings(port=0)).status.brokers
     moved = LocalCluster(str(tmp_path / "moved"))
@@ -272,9 +264,7 @@ def test_cluster_of_a_directory_that_was_moved_while_it_ran_is_stopped_there(
 @pytest.mark.parametrize(
     ("data_dir", "node_dir", "node_id"), [("/other", "/other/..", 1), ("", "", 1), ("", "", "x/../..")]
 )
-def test_no_other_folder_is_deleted_for_a_cluster_that_names_it(
-    cluster: LocalCluster, tmp_path: Path, data_dir: str, node_dir: str, node_id: int | str
-) -> None:
+def test_no_other_folder_is_deleted_for_a_cluster_that_names_it(cluster, tmp_path, data_dir, node_dir, node_id):
     """yak down --purge deleted what the file of a cluster from elsewhere calls a broker's directory."""
     cluster.up(UpSettings(port=0))
     cluster.down()
@@ -291,7 +281,7 @@ def test_no_other_folder_is_deleted_for_a_cluster_that_names_it(
     assert keep.exists()
 
 
-def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster: LocalCluster) -> None:
+def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster):
     cluster.up(UpSettings(port=0))
     before = cluster.status().brokers
     pid = cluster.redis_pid()
@@ -307,7 +297,7 @@ def test_redis_is_killed_and_started_again_and_no_broker_is_touched(cluster: Loc
     cluster.down()
 
 
-def test_a_dead_broker_stays_dead_when_only_redis_is_started(cluster: LocalCluster) -> None:
+def test_a_dead_broker_stays_dead_when_only_redis_is_started(cluster):
     cluster.up(UpSettings(port=0))
     cluster.kill(1)
     cluster.stop_redis()
@@ -334,7 +324,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_broker_whose_up_was_killed_runs_once_it_is_ready(cluster: LocalCluster) -> None:
+def test_broker_whose_up_was_killed_runs_once_it_is_ready(cluster):
     killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0))
     wait_for(lambda: os.path.exists(os.path.join(cluster.data_dir, "run", "node-1.json")))
     (broker,) = cluster.status().brokers
@@ -344,9 +334,7 @@ def test_broker_whose_up_was_killed_runs_once_it_is_ready(cluster: LocalCluster)
     assert again.status.brokers == (broker,)
 
 
-def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(cluster, monkeypatch):
     monkeypatch.setenv("STAND_IN", "hangs")
     killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0))
     (hanging,) = cluster.status().brokers
@@ -358,7 +346,7 @@ def test_broker_whose_up_was_killed_and_that_is_not_ready_is_started_again(
 
 
 @pytest.mark.parametrize("is_stopped", [True, False], ids=["stopped", "power-lost"])
-def test_cluster_whose_up_was_killed_keeps_its_brokers(cluster: LocalCluster, is_stopped: bool) -> None:
+def test_cluster_whose_up_was_killed_keeps_its_brokers(cluster, is_stopped):
     """The state did not have the cluster's id yet: the next start made a cluster of one broker of it."""
     killed_up(cluster, "yak.local.cluster_start.wait_all_ready", UpSettings(port=0, brokers=3))
     wait_for(lambda: [each.state for each in cluster.status().brokers] == ["running"] * 3)
@@ -369,7 +357,7 @@ def test_cluster_whose_up_was_killed_keeps_its_brokers(cluster: LocalCluster, is
     assert [each.state for each in cluster.up(UpSettings()).status.brokers] == ["running"] * 3
 
 
-def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster: LocalCluster) -> None:
+def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster):
     """Two servers on one folder would both append to its file."""
     folder = os.path.join(cluster.data_dir, "redis")
 
@@ -389,9 +377,7 @@ def test_redis_whose_up_was_killed_is_not_started_a_second_time(cluster: LocalCl
         end_processes_of(cluster.data_dir)
 
 
-def test_halted_broker_is_started_again_after_the_command_that_changes_the_cluster(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_halted_broker_is_started_again_after_the_command_that_changes_the_cluster(cluster, monkeypatch):
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     cluster.up(UpSettings(port=0, supervised=True))
     restarts: list[YakError | None] = []
@@ -422,9 +408,7 @@ def test_halted_broker_is_started_again_after_the_command_that_changes_the_clust
 
 
 @pytest.mark.parametrize("starts_again", [False, True])
-def test_broker_of_a_start_that_was_killed_before_it_noted_it_is_ended(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, starts_again: bool
-) -> None:
+def test_broker_of_a_start_that_was_killed_before_it_noted_it_is_ended(cluster, monkeypatch, starts_again):
     spawn = cluster_start._spawn
 
     def spawn_and_die(*arguments: Any, **more: Any) -> Any:

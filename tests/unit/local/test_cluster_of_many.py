@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def roles(cluster: LocalCluster) -> str:
     return "".join(broker.role[0] for broker in cluster.status().brokers)
 
 
-def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster: LocalCluster) -> None:
+def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster):
     base = free_row(4)
     result = cluster.up(UpSettings(port=base, brokers=4, leaders=2))
     assert result.started == (1, 2, 3, 4)
@@ -42,7 +41,7 @@ def test_the_first_ones_lead_and_each_has_its_own_directory_and_port(cluster: Lo
     assert f"--data-dir {cluster.data_dir}/node-4" in said_to(cluster, 4)
 
 
-def test_ports_that_are_named_one_by_one_are_taken_as_named(cluster: LocalCluster) -> None:
+def test_ports_that_are_named_one_by_one_are_taken_as_named(cluster):
     first, second = ports.find_free("127.0.0.1"), free_row(1)
     result = cluster.up(UpSettings(port=0, brokers=2, ports=(first, second)))
     assert [broker.address for broker in result.status.brokers] == [f"127.0.0.1:{first}", f"127.0.0.1:{second}"]
@@ -50,9 +49,7 @@ def test_ports_that_are_named_one_by_one_are_taken_as_named(cluster: LocalCluste
     assert cluster.restart(1).address == f"127.0.0.1:{first}"
 
 
-def test_a_cluster_of_one_is_what_one_gets_unasked_and_three_when_leaders_are_named(
-    tmp_path: Path, stand_in: None
-) -> None:
+def test_a_cluster_of_one_is_what_one_gets_unasked_and_three_when_leaders_are_named(tmp_path, stand_in):
     for settings, expected in ((UpSettings(port=0), "l"), (UpSettings(port=0, leaders=1), "lff")):
         cluster = LocalCluster(str(tmp_path / expected))
         try:
@@ -75,13 +72,11 @@ def test_a_cluster_of_one_is_what_one_gets_unasked_and_three_when_leaders_are_na
         (3, ("default.replication.factor=many",), ("min.insync.replicas=1",)),
     ],
 )
-def test_topics_of_many_brokers_are_replicated_unless_the_user_says_otherwise(
-    brokers: int, given: tuple[str, ...], expected: tuple[str, ...]
-) -> None:
+def test_topics_of_many_brokers_are_replicated_unless_the_user_says_otherwise(brokers, given, expected):
     assert replication_configs(brokers, given) == expected
 
 
-def test_every_broker_receives_the_configs_of_topic_replication(cluster: LocalCluster) -> None:
+def test_every_broker_receives_the_configs_of_topic_replication(cluster):
     cluster.up(UpSettings(port=0, brokers=3, configs=("num.partitions=6",)))
     for node_id in (1, 2, 3):
         assert "-c default.replication.factor=3 -c min.insync.replicas=2 -c num.partitions=6" in said_to(
@@ -89,9 +84,7 @@ def test_every_broker_receives_the_configs_of_topic_replication(cluster: LocalCl
         )
 
 
-def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_user_says_otherwise(
-    cluster: LocalCluster,
-) -> None:
+def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_user_says_otherwise(cluster):
     cluster.up(UpSettings(port=0, brokers=2))
     assert "-c yak.fault.injection.enable=true" in said_to(cluster, 2)
     known = load(cluster.data_dir)
@@ -104,9 +97,7 @@ def test_brokers_that_only_this_machine_reaches_can_inject_faults_unless_the_use
     assert fault_configs(known, broker) == ()
 
 
-def test_port_of_another_process_is_left_alone_and_reported(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_port_of_another_process_is_left_alone_and_reported(cluster, monkeypatch):
     base = free_row(3)
     monkeypatch.setattr("yak.local.cluster_plan.DEFAULT_PORT", base)
     with socket.create_server(("127.0.0.1", base + 1)):
@@ -118,7 +109,7 @@ def test_port_of_another_process_is_left_alone_and_reported(
     assert given[1] not in {base, base + 1, base + 2}
 
 
-def test_a_cluster_grows_while_it_runs_and_after_a_stop_and_never_shrinks(cluster: LocalCluster) -> None:
+def test_a_cluster_grows_while_it_runs_and_after_a_stop_and_never_shrinks(cluster):
     first = cluster.up(UpSettings(port=0)).status.brokers[0]
     assert cluster.up(UpSettings(brokers=2)).started == (2,)
     assert cluster.status().brokers[0] == first
@@ -133,7 +124,7 @@ def test_a_cluster_grows_while_it_runs_and_after_a_stop_and_never_shrinks(cluste
     assert "has 3 brokers" in caught.value.message
 
 
-def test_roles_change_only_where_nothing_runs(cluster: LocalCluster) -> None:
+def test_roles_change_only_where_nothing_runs(cluster):
     cluster.up(UpSettings(port=0, brokers=2))
     with raises_error(UsageError, "cluster-running") as caught:
         cluster.up(UpSettings(leaders=2))
@@ -143,9 +134,7 @@ def test_roles_change_only_where_nothing_runs(cluster: LocalCluster) -> None:
             cluster.up(UpSettings(leaders=leaders))
 
 
-def test_first_start_is_rolled_back_when_one_broker_cannot_start(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_first_start_is_rolled_back_when_one_broker_cannot_start(cluster, monkeypatch):
     monkeypatch.setenv("STAND_IN", "2 refuses")
     with raises_error(StartRefused, "data-dir-locked"):
         cluster.up(UpSettings(port=0, brokers=3))
@@ -154,9 +143,7 @@ def test_first_start_is_rolled_back_when_one_broker_cannot_start(
     assert cluster.up(UpSettings(port=0, brokers=2)).started == (1, 2), "no start had succeeded, so this is the first"
 
 
-def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(cluster, monkeypatch):
     cluster.up(UpSettings(port=0))
     monkeypatch.setenv("STAND_IN", "2 refuses")
     for join in (cluster.add, lambda: cluster.up(UpSettings(brokers=3))):
@@ -167,9 +154,7 @@ def test_broker_that_cannot_join_is_forgotten_and_the_others_keep_running(
     assert cluster.add().node_id == 2
 
 
-def test_purge_deletes_the_data_of_a_broker_that_did_not_join(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_purge_deletes_the_data_of_a_broker_that_did_not_join(cluster, monkeypatch):
     cluster.up(UpSettings(port=0))
     monkeypatch.setattr(
         "yak.local.cluster_start.wait_all_ready", lambda starting, _: starting[0].wait_ready() and 1 / 0
@@ -182,9 +167,7 @@ def test_purge_deletes_the_data_of_a_broker_that_did_not_join(
     assert os.listdir(cluster.data_dir) == ["node-red"]
 
 
-def test_redis_that_a_failed_start_brought_back_stays_for_the_running_brokers(
-    cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_redis_that_a_failed_start_brought_back_stays_for_the_running_brokers(cluster, monkeypatch):
     cluster.up(UpSettings(port=0, brokers=2))
     cluster.kill(2)
     cluster.stop_redis()
@@ -199,7 +182,7 @@ def test_redis_that_a_failed_start_brought_back_stays_for_the_running_brokers(
     assert cluster.status().redis_running is False, "no broker uses it"
 
 
-def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(cluster: LocalCluster) -> None:
+def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(cluster):
     cluster.up(UpSettings(port=0, brokers=2, configs=("a=b",)))
     added = cluster.add("leader")
     assert (added.node_id, added.role, added.state) == (3, "leader", "running")
@@ -212,7 +195,7 @@ def test_an_added_broker_gets_the_next_number_and_the_configs_of_the_first(clust
         cluster.add()
 
 
-def test_paused_broker_is_reported_and_resumed(cluster: LocalCluster) -> None:
+def test_paused_broker_is_reported_and_resumed(cluster):
     cluster.up(UpSettings(port=0, brokers=2))
     with raises_error(YakError, "node-not-paused"):
         cluster.resume(2)
@@ -226,7 +209,7 @@ def test_paused_broker_is_reported_and_resumed(cluster: LocalCluster) -> None:
     assert states(cluster) == ["running", "running"]
 
 
-def test_a_paused_broker_can_be_killed_restarted_and_stopped(cluster: LocalCluster) -> None:
+def test_a_paused_broker_can_be_killed_restarted_and_stopped(cluster):
     cluster.up(UpSettings(port=0, brokers=3))
     for node_id in (1, 2, 3):
         cluster.pause(node_id)
@@ -238,7 +221,7 @@ def test_a_paused_broker_can_be_killed_restarted_and_stopped(cluster: LocalClust
 
 
 @pytest.mark.parametrize("action", ["kill", "pause", "resume"])
-def test_action_on_a_node_that_does_not_exist_or_does_not_run_is_refused(cluster: LocalCluster, action: str) -> None:
+def test_action_on_a_node_that_does_not_exist_or_does_not_run_is_refused(cluster, action):
     with raises_error(UsageError, "no-cluster"):
         getattr(cluster, action)(1)
     cluster.up(UpSettings(port=0))
@@ -249,7 +232,7 @@ def test_action_on_a_node_that_does_not_exist_or_does_not_run_is_refused(cluster
         getattr(cluster, action)(1)
 
 
-def test_followers_stop_before_leaders(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_followers_stop_before_leaders(cluster, monkeypatch):
     cluster.up(UpSettings(port=0, brokers=3))
     known = load(cluster.data_dir)
     assert known is not None
@@ -266,7 +249,7 @@ def test_followers_stop_before_leaders(cluster: LocalCluster, monkeypatch: pytes
     assert waves[:2] == [[2, 3], [1]]
 
 
-def test_keep_ends_that_a_cluster_is_ephemeral(cluster: LocalCluster) -> None:
+def test_keep_ends_that_a_cluster_is_ephemeral(cluster):
     cluster.up(UpSettings(port=0, ephemeral=True))
     cluster.down(keep=True)
     assert os.path.exists(cluster.data_dir)
@@ -276,7 +259,7 @@ def test_keep_ends_that_a_cluster_is_ephemeral(cluster: LocalCluster) -> None:
     assert os.path.exists(cluster.data_dir)
 
 
-def test_a_state_written_before_there_were_many_is_understood(cluster: LocalCluster) -> None:
+def test_a_state_written_before_there_were_many_is_understood(cluster):
     cluster.up(UpSettings(port=0))
     cluster.down()
     path = state_path(cluster.data_dir)
@@ -291,7 +274,7 @@ def test_a_state_written_before_there_were_many_is_understood(cluster: LocalClus
     assert cluster.up(UpSettings(brokers=3)).started == (1, 2, 3)
 
 
-def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(cluster: LocalCluster) -> None:
+def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(cluster):
     cluster.up(UpSettings(port=0, supervised=True))
     lines: list[tuple[str, str]] = []
     changes: list[tuple[int, str]] = []
@@ -328,7 +311,7 @@ def test_the_supervisor_shows_a_broker_that_was_added_and_one_that_is_paused(clu
     assert any(name == "node-2" and "started with" in line for name, line in lines)
 
 
-def test_doctor_reports_paused_and_dead_nodes(cluster: LocalCluster) -> None:
+def test_doctor_reports_paused_and_dead_nodes(cluster):
     cluster.up(UpSettings(port=0, brokers=2))
     assert check_local_cluster(cluster.data_dir).state == "ok"
     cluster.pause(2)

@@ -91,7 +91,7 @@ class Machine:
         self.step()
 
 
-def test_supervisor_reports_readiness_once_when_every_broker_is_ready() -> None:
+def test_supervisor_reports_readiness_once_when_every_broker_is_ready():
     machine = Machine()
     machine.child(0).is_ready = True
     machine.step()
@@ -100,7 +100,7 @@ def test_supervisor_reports_readiness_once_when_every_broker_is_ready() -> None:
     assert machine.readies == 1
 
 
-def test_broker_that_ends_before_the_machine_was_ready_ends_it_with_its_exit_code() -> None:
+def test_broker_that_ends_before_the_machine_was_ready_ends_it_with_its_exit_code():
     machine = Machine()
     machine.end(1, 3)
     assert machine.child(0).signals == [signal.SIGTERM]
@@ -109,7 +109,7 @@ def test_broker_that_ends_before_the_machine_was_ready_ends_it_with_its_exit_cod
     assert machine.supervisor.exit_code == 3
 
 
-def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses() -> None:
+def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses():
     machine = Machine().all_ready()
     pauses = []
     for _ in range(4):
@@ -121,7 +121,7 @@ def test_broker_that_ends_is_started_at_once_and_then_after_longer_pauses() -> N
     assert machine.states()[1] is State.READY
 
 
-def test_broker_that_ends_too_often_is_abandoned_and_the_others_continue() -> None:
+def test_broker_that_ends_too_often_is_abandoned_and_the_others_continue():
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
         machine.end(0)
@@ -133,7 +133,7 @@ def test_broker_that_ends_too_often_is_abandoned_and_the_others_continue() -> No
     assert machine.supervisor.is_over
 
 
-def test_broker_that_lasted_counts_its_ends_from_the_start() -> None:
+def test_broker_that_lasted_counts_its_ends_from_the_start():
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX + 2):
         machine.end(0)
@@ -143,7 +143,7 @@ def test_broker_that_lasted_counts_its_ends_from_the_start() -> None:
     assert machine.states() == [State.READY, State.READY]
 
 
-def test_restart_one_by_one_stops_the_next_broker_when_the_last_one_is_ready() -> None:
+def test_restart_one_by_one_stops_the_next_broker_when_the_last_one_is_ready():
     machine = Machine(3).all_ready()
     machine.supervisor.restart_one_by_one()
     seen = []
@@ -158,7 +158,7 @@ def test_restart_one_by_one_stops_the_next_broker_when_the_last_one_is_ready() -
     assert [index for index, _ in machine.spawned] == [0, 1, 2, 0, 1, 2]
 
 
-def test_restart_one_by_one_starts_an_abandoned_broker() -> None:
+def test_restart_one_by_one_starts_an_abandoned_broker():
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
         machine.end(0)
@@ -169,7 +169,7 @@ def test_restart_one_by_one_starts_an_abandoned_broker() -> None:
     assert machine.supervisor.cores[0].ends == 0
 
 
-def test_restart_one_by_one_stops_no_broker_that_serves_before_the_abandoned_one_is_ready() -> None:
+def test_restart_one_by_one_stops_no_broker_that_serves_before_the_abandoned_one_is_ready():
     """With two brokers the shared port had no listener meanwhile."""
     machine = Machine().all_ready()
     for _ in range(ENDS_MAX):
@@ -186,7 +186,7 @@ def test_restart_one_by_one_stops_no_broker_that_serves_before_the_abandoned_one
     assert machine.states() == [State.STARTING, State.READY]
 
 
-def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
+def test_broker_that_does_not_stop_is_killed_after_its_time():
     machine = Machine().all_ready()
     machine.child(0).is_stuck = True
     machine.supervisor.stop()
@@ -199,7 +199,7 @@ def test_broker_that_does_not_stop_is_killed_after_its_time() -> None:
     assert machine.supervisor.exit_code == 1
 
 
-def test_stop_sends_a_broker_that_stops_for_a_restart_no_second_signal() -> None:
+def test_stop_sends_a_broker_that_stops_for_a_restart_no_second_signal():
     machine = Machine().all_ready()
     machine.child(0).is_stuck = True
     machine.supervisor.restart_one_by_one()
@@ -209,7 +209,7 @@ def test_stop_sends_a_broker_that_stops_for_a_restart_no_second_signal() -> None
     assert machine.child(0).signals == [signal.SIGTERM, signal.SIGTERM]
 
 
-def test_stop_after_a_failed_start_sends_brokers_that_stop_already_no_second_signal() -> None:
+def test_stop_after_a_failed_start_sends_brokers_that_stop_already_no_second_signal():
     machine = Machine()
     machine.child(0).is_stuck = True
     machine.end(1, 3)
@@ -219,7 +219,7 @@ def test_stop_after_a_failed_start_sends_brokers_that_stop_already_no_second_sig
 
 
 @pytest.mark.parametrize(("code", "expected"), [(0, 0), (-15, 0), (6, 6), (-9, 1), (-11, 1)])
-def test_stop_has_the_exit_code_of_a_broker_that_did_not_stop_in_order(code: int, expected: int) -> None:
+def test_stop_has_the_exit_code_of_a_broker_that_did_not_stop_in_order(code, expected):
     machine = Machine().all_ready()
     machine.child(0).is_stuck = True
     machine.supervisor.stop()
@@ -228,7 +228,7 @@ def test_stop_has_the_exit_code_of_a_broker_that_did_not_stop_in_order(code: int
     assert machine.supervisor.exit_code == expected
 
 
-def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready() -> None:
+def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready():
     machine = Machine()
     machine.child(0).is_ready = True
     machine.step()
@@ -239,7 +239,7 @@ def test_reload_reaches_a_broker_that_starts_only_once_it_is_ready() -> None:
     assert [machine.child(index).signals for index in range(2)] == [[signal.SIGHUP], [signal.SIGHUP]]
 
 
-def test_reload_is_not_repeated_for_a_broker_that_is_started_again() -> None:
+def test_reload_is_not_repeated_for_a_broker_that_is_started_again():
     machine = Machine()
     machine.all_ready()
     machine.end(0)
@@ -251,7 +251,7 @@ def test_reload_is_not_repeated_for_a_broker_that_is_started_again() -> None:
     assert machine.child(0).signals == []
 
 
-def test_reload_reaches_no_broker_that_stops() -> None:
+def test_reload_reaches_no_broker_that_stops():
     machine = Machine().all_ready()
     machine.child(0).is_stuck = True
     machine.supervisor.restart_one_by_one()
@@ -260,7 +260,7 @@ def test_reload_reaches_no_broker_that_stops() -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="--cores needs Linux")
-def test_bound_process_ignores_hangups_until_it_handles_them() -> None:
+def test_bound_process_ignores_hangups_until_it_handles_them():
     program = (
         "import signal\n"
         "signal.raise_signal(signal.SIGHUP)\n"
@@ -278,9 +278,7 @@ FORK_FAILURES = [
 
 
 @pytest.mark.parametrize("failure", FORK_FAILURES, ids=lambda failure: type(failure).__name__)
-def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(
-    failure: Exception, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(failure, caplog):
     machine = Machine().all_ready()
     machine.spawn_failure = failure
     machine.end(0)
@@ -294,7 +292,7 @@ def test_spawn_that_fails_counts_as_an_end_and_is_repeated_after_the_pause(
     assert machine.states() == [State.STARTING, State.READY]
 
 
-def test_spawn_that_keeps_failing_ends_the_rolling_restart_and_the_others_continue() -> None:
+def test_spawn_that_keeps_failing_ends_the_rolling_restart_and_the_others_continue():
     machine = Machine().all_ready()
     machine.supervisor.restart_one_by_one()
     machine.spawn_failure = FORK_FAILURES[0]
@@ -304,7 +302,7 @@ def test_spawn_that_keeps_failing_ends_the_rolling_restart_and_the_others_contin
     assert machine.child(1).signals == []
 
 
-def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started() -> None:
+def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started():
     started: list[FakeChild] = []
 
     def spawn(index: int) -> FakeChild:
@@ -321,7 +319,7 @@ def test_spawn_that_fails_at_the_start_stops_the_brokers_that_were_started() -> 
     assert supervisor.exit_code == 1
 
 
-def test_readiness_report_that_fails_is_logged_and_the_brokers_continue(caplog: pytest.LogCaptureFixture) -> None:
+def test_readiness_report_that_fails_is_logged_and_the_brokers_continue(caplog):
     def fail() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -334,7 +332,7 @@ def test_readiness_report_that_fails_is_logged_and_the_brokers_continue(caplog: 
     assert caplog.messages.count("ready-report-failed") == 1
 
 
-def test_end_waits_for_the_brokers_and_kills_those_that_do_not_stop() -> None:
+def test_end_waits_for_the_brokers_and_kills_those_that_do_not_stop():
     machine = Machine(3).all_ready()
     machine.child(1).is_stuck = True
     machine.supervisor.restart_one_by_one()

@@ -45,17 +45,17 @@ def named(text: str, advertised: str = "") -> Listeners:
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "65", "1.5", "two", "", "²", "9" * 5_000])
-def test_cores_that_are_no_number_of_brokers_are_refused(text: str) -> None:
+def test_cores_that_are_no_number_of_brokers_are_refused(text):
     with raises_error(UsageError, "bad-cores"):
         parse_cores(text)
 
 
-def test_cores_auto_is_the_number_of_cores_that_the_process_may_use() -> None:
+def test_cores_auto_is_the_number_of_cores_that_the_process_may_use():
     assert parse_cores("auto") == len(os.sched_getaffinity(0))
     assert (parse_cores("3"), parse_cores("1")) == (3, 1)
 
 
-def test_brokers_of_a_machine_have_ids_ports_and_directories_of_their_own() -> None:
+def test_brokers_of_a_machine_have_ids_ports_and_directories_of_their_own():
     found = plan(3, node_id=7, port=9092, http_port=8080, data_dirs=("/a", "/b"))
     assert [str(each) for each in found.bootstrap] == ["PLAINTEXT://127.0.0.1:9092"]
     assert [each.node_id for each in found.brokers] == [7, 8, 9]
@@ -66,14 +66,14 @@ def test_brokers_of_a_machine_have_ids_ports_and_directories_of_their_own() -> N
     assert found.configs["yak.bootstrap.listeners"] == "PLAINTEXT://127.0.0.1:9092"
 
 
-def test_advertised_port_of_each_broker_follows_the_given_one() -> None:
+def test_advertised_port_of_each_broker_follows_the_given_one():
     found = plan(2, host="0.0.0.0", port=9092, advertised_host="db1", advertised_port=19092)
     assert [each.address for each in found.brokers] == ["db1:19093", "db1:19094"]
     found = plan(2, host="0.0.0.0", port=9092, advertised_host="db1")
     assert [each.address for each in found.brokers] == ["db1:9093", "db1:9094"]
 
 
-def test_every_advertised_listener_has_a_shared_port_and_the_controllers_have_none() -> None:
+def test_every_advertised_listener_has_a_shared_port_and_the_controllers_have_none():
     listeners = named(
         "PLAINTEXT://10.0.0.1:9092,EXTERNAL://:19092,CONTROLLER://10.0.0.1:9292",
         "PLAINTEXT://10.0.0.1:9092,EXTERNAL://db1:29092",
@@ -90,7 +90,7 @@ def test_every_advertised_listener_has_a_shared_port_and_the_controllers_have_no
 
 
 @given(cores=st.integers(2, 64), port=st.integers(1, 65_535), http_port=st.integers(1, 65_535))
-def test_planned_ports_are_different_and_valid_or_the_plan_is_refused(cores: int, port: int, http_port: int) -> None:
+def test_planned_ports_are_different_and_valid_or_the_plan_is_refused(cores, port, http_port):
     last = max(port + cores, http_port + cores - 1)
     if last > 65_535 or port - cores < http_port <= port + cores:
         refusal(cores, port=port, http_port=http_port)
@@ -103,24 +103,24 @@ def test_planned_ports_are_different_and_valid_or_the_plan_is_refused(cores: int
 
 
 @given(cores=st.integers(2, 64))
-def test_brokers_share_the_memory_of_one(cores: int) -> None:
+def test_brokers_share_the_memory_of_one(cores):
     configs = {"queued.max.request.bytes": str(MANY_BYTES), "log.cleaner.dedupe.buffer.size": str(2**30)}
     shared = plan(cores, configs=configs).configs
     assert int(shared["queued.max.request.bytes"]) == max(MANY_BYTES // cores, REQUEST_MEMORY_BYTES_MIN)
     assert int(shared["log.cleaner.dedupe.buffer.size"]) == 2**30 // cores
 
 
-def test_rack_that_is_no_machine_is_refused_and_a_named_machine_is_taken() -> None:
+def test_rack_that_is_no_machine_is_refused_and_a_named_machine_is_taken():
     assert "rack az1" in refusal(rack="az1").message
     assert plan(rack="machine:db1").rack == "machine:db1"
 
 
-def test_node_ids_and_shared_ports_that_cannot_be_are_refused() -> None:
+def test_node_ids_and_shared_ports_that_cannot_be_are_refused():
     assert "leaves no ids" in refusal(node_id=2**31 - 1).message
     assert "yak.bootstrap.listeners" in refusal(configs={"yak.bootstrap.listeners": "PLAINTEXT://127.0.0.1:1"}).message
 
 
-def test_quorum_of_a_machine_has_one_voter_and_a_secret_for_all() -> None:
+def test_quorum_of_a_machine_has_one_voter_and_a_secret_for_all():
     found = plan(3, metadata="raft", port=9092, data_dirs=("/a",))
     assert (found.voters, found.secret_file) == ("1@127.0.0.1:9093", "/a/cluster.secret")
     assert plan(3).voters is None
@@ -133,11 +133,11 @@ def test_quorum_of_a_machine_has_one_voter_and_a_secret_for_all() -> None:
         ("1@127.0.0.1:9092,9@db9:9093", "does not listen there"),
     ],
 )
-def test_voters_that_would_die_together_or_are_at_the_shared_port_are_refused(voters: str, says: str) -> None:
+def test_voters_that_would_die_together_or_are_at_the_shared_port_are_refused(voters, says):
     assert says in refusal(metadata="raft", port=9092, voters=VoterSet.parse(voters)).message
 
 
-def test_voters_of_several_machines_are_taken() -> None:
+def test_voters_of_several_machines_are_taken():
     voters = "1@127.0.0.1:9093,3@db2:9093,5@db3:9093"
     assert plan(2, metadata="raft", port=9092, voters=VoterSet.parse(voters)).voters == voters
 
@@ -147,7 +147,7 @@ def meta(folder: Path) -> None:
     (folder / "meta.properties").write_text("node.id=1\n")
 
 
-def test_data_of_one_broker_is_refused_for_several_and_of_several_for_one(tmp_path: Path) -> None:
+def test_data_of_one_broker_is_refused_for_several_and_of_several_for_one(tmp_path):
     meta(tmp_path / "one")
     meta(tmp_path / "three" / "core-0")
     meta(tmp_path / "three" / "core-2")
@@ -162,9 +162,7 @@ def test_data_of_one_broker_is_refused_for_several_and_of_several_for_one(tmp_pa
     ("indices", "cores", "remedy"),
     [((0,), 1, "yak serve --data-dir {}/core-0 "), ((0, 1, 2), 2, "rm -r {}/core-2 "), ((0, 1), 1, "rm -r {}/core-1 ")],
 )
-def test_data_of_removed_brokers_is_refused_with_a_remedy_that_helps(
-    tmp_path: Path, indices: tuple[int, ...], cores: int, remedy: str
-) -> None:
+def test_data_of_removed_brokers_is_refused_with_a_remedy_that_helps(tmp_path, indices, cores, remedy):
     for index in indices:
         meta(tmp_path / f"core-{index}")
     with pytest.raises(StartRefused) as caught:
@@ -173,7 +171,7 @@ def test_data_of_removed_brokers_is_refused_with_a_remedy_that_helps(
     assert "1 brokers" not in caught.value.message
 
 
-def test_http_port_that_the_user_did_not_choose_moves_when_it_is_taken() -> None:
+def test_http_port_that_the_user_did_not_choose_moves_when_it_is_taken():
     def taken(_host: str, port: int, _is_shared: bool) -> int:
         if port == 8081:
             raise UsageError("address-in-use", "taken")
@@ -185,7 +183,7 @@ def test_http_port_that_the_user_did_not_choose_moves_when_it_is_taken() -> None
         plan_machine(ServeOptions(http_port=8080), 2, taken)
 
 
-def test_held_port_is_refused_to_another_machine_and_free_afterwards() -> None:
+def test_held_port_is_refused_to_another_machine_and_free_afterwards():
     with ExitStack() as held:
         port = hold_port(held, "127.0.0.1", 0, False)
         shared = hold_port(held, "127.0.0.1", 0, True)
@@ -205,7 +203,7 @@ def resolve_to_two(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def test_held_port_is_held_at_every_address_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_port_is_held_at_every_address_of_its_host(monkeypatch):
     resolve_to_two(monkeypatch)
     with ExitStack() as held:
         port = hold_port(held, "two.example", 0, False)
@@ -217,7 +215,7 @@ def test_held_port_is_held_at_every_address_of_its_host(monkeypatch: pytest.Monk
             other.bind((ip, port))
 
 
-def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(monkeypatch):
     resolve_to_two(monkeypatch)
     with socket.create_server((TWO_ADDRESSES[1], 0)) as taken, ExitStack() as held:
         port = taken.getsockname()[1]
@@ -227,7 +225,7 @@ def test_port_that_is_taken_at_the_second_address_is_refused_and_held_at_none(mo
             other.bind((TWO_ADDRESSES[0], port))
 
 
-def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> None:
+def test_port_that_another_program_listens_on_is_an_error_that_names_it():
     with socket.create_server(("127.0.0.1", 0)) as other, ExitStack() as held:
         for is_shared in (False, True):
             with raises_error(UsageError, "address-in-use"):
@@ -237,6 +235,6 @@ def test_port_that_another_program_listens_on_is_an_error_that_names_it() -> Non
 
 
 @pytest.mark.parametrize("host", ["a..b", "x" * 64, "no-such-host.invalid"])
-def test_host_whose_name_cannot_be_one_is_refused_as_a_bad_address(host: str) -> None:
+def test_host_whose_name_cannot_be_one_is_refused_as_a_bad_address(host):
     with ExitStack() as held, raises_error(UsageError, "bad-address"):
         hold_port(held, host, 0, False)

@@ -30,9 +30,7 @@ def brokers(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         ({"10.0.0.9:1": 0}, "warn", "10.0.0.9:1 can inject faults", "enable=false"),
     ],
 )
-def test_brokers_that_allow_faults_are_reported(
-    brokers: dict[str, int], counts: dict[str, int], state: str, said: str, remedy: str
-) -> None:
+def test_brokers_that_allow_faults_are_reported(brokers, counts, state, said, remedy):
     brokers |= counts
     (finding,) = check_faults("127.0.0.1:1, 127.0.0.1:2,10.0.0.9:1", timeout_s=1.0)
     assert (finding.check, finding.state) == ("faults", state)
@@ -40,6 +38,6 @@ def test_brokers_that_allow_faults_are_reported(
     assert remedy in (finding.try_ or "")
 
 
-def test_brokers_that_allow_none_are_not_mentioned(brokers: dict[str, int]) -> None:
+def test_brokers_that_allow_none_are_not_mentioned(brokers):
     assert check_faults("127.0.0.1:1", timeout_s=1.0) == []
     assert brokers == {}

@@ -38,9 +38,7 @@ def guardian(parent: int, folder: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE)
 
 
-def test_guardian_finds_brokers_by_data_directory_and_servers_by_working_directory(
-    tmp_path: Path, started: list[subprocess.Popen[str]]
-) -> None:
+def test_guardian_finds_brokers_by_data_directory_and_servers_by_working_directory(tmp_path, started):
     run, other = tmp_path / "run", tmp_path / "run-of-another"
     for folder in (run / "redis", other / "redis"):
         folder.mkdir(parents=True)
@@ -52,7 +50,7 @@ def test_guardian_finds_brokers_by_data_directory_and_servers_by_working_directo
     assert sorted(processes_of(str(run))) == sorted([broker.pid, server.pid])
 
 
-def test_cleaning_up_leaves_no_process_and_no_file(tmp_path: Path, started: list[subprocess.Popen[str]]) -> None:
+def test_cleaning_up_leaves_no_process_and_no_file(tmp_path, started):
     run = tmp_path / "run"
     (run / "redis").mkdir(parents=True)
     broker = sleeper(started, "serve", "--data-dir", str(run / "node-1"))
@@ -63,9 +61,7 @@ def test_cleaning_up_leaves_no_process_and_no_file(tmp_path: Path, started: list
 
 
 @pytest.mark.parametrize("said", [ALL_CLEAN, b""], ids=["by itself", "not"])
-def test_guardian_cleans_up_when_the_run_ended_without_cleaning_up(
-    said: bytes, tmp_path: Path, started: list[subprocess.Popen[str]]
-) -> None:
+def test_guardian_cleans_up_when_the_run_ended_without_cleaning_up(said, tmp_path, started):
     run = tmp_path / "run"
     run.mkdir()
     broker = sleeper(started, "serve", "--data-dir", str(run / "node-1"))
@@ -78,7 +74,7 @@ def test_guardian_cleans_up_when_the_run_ended_without_cleaning_up(
     assert (broker.poll() is None) is bool(said)
 
 
-def test_guardian_detects_that_its_parent_ended_although_the_pipe_is_held_open(tmp_path: Path) -> None:
+def test_guardian_detects_that_its_parent_ended_although_the_pipe_is_held_open(tmp_path):
     run = tmp_path / "run"
     run.mkdir()
     somebody_else = 1
@@ -89,7 +85,7 @@ def test_guardian_detects_that_its_parent_ended_although_the_pipe_is_held_open(t
     assert not run.exists()
 
 
-def test_guardian_waits_while_the_run_continues(tmp_path: Path) -> None:
+def test_guardian_waits_while_the_run_continues(tmp_path):
     watching = guardian(os.getpid(), tmp_path)
     time.sleep(0.3)
     assert watching.poll() is None

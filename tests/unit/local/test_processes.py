@@ -22,7 +22,7 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     child.wait()
 
 
-def test_a_running_process_is_identified_and_runs(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_running_process_is_identified_and_runs(sleeper):
     process = identify(sleeper.pid)
     assert process is not None
     assert process.pid == sleeper.pid
@@ -30,13 +30,13 @@ def test_a_running_process_is_identified_and_runs(sleeper: subprocess.Popen[byte
     assert identify(sleeper.pid) == process
 
 
-def test_no_process_has_a_pid_that_is_not_there() -> None:
+def test_no_process_has_a_pid_that_is_not_there():
     assert identify(2**22 + 7) is None
     assert identify(0) is None
     assert identify(-1) is None
 
 
-def test_a_pid_with_another_mark_is_another_process_and_is_never_signalled(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_pid_with_another_mark_is_another_process_and_is_never_signalled(sleeper):
     stranger = ProcessId(sleeper.pid, "another-boot:1")
     assert not is_running(stranger)
     assert not send_signal(stranger, signal.SIGKILL)
@@ -45,7 +45,7 @@ def test_a_pid_with_another_mark_is_another_process_and_is_never_signalled(sleep
     assert sleeper.poll() is None
 
 
-def test_stop_ends_a_process_that_heeds_sigterm(sleeper: subprocess.Popen[bytes]) -> None:
+def test_stop_ends_a_process_that_heeds_sigterm(sleeper):
     process = identify(sleeper.pid)
     assert process is not None
     assert stop(process, patience_seconds=10.0)
@@ -53,9 +53,7 @@ def test_stop_ends_a_process_that_heeds_sigterm(sleeper: subprocess.Popen[bytes]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EPERM])
-def test_stop_works_where_the_kernel_or_the_sandbox_has_no_pidfd(
-    sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
+def test_stop_works_where_the_kernel_or_the_sandbox_has_no_pidfd(sleeper, monkeypatch, code):
     def refuse(_pid: int) -> int:
         raise OSError(code, os.strerror(code))
 
@@ -66,7 +64,7 @@ def test_stop_works_where_the_kernel_or_the_sandbox_has_no_pidfd(
     assert not send_signal(process, signal.SIGTERM)
 
 
-def test_stop_kills_a_process_that_ignores_sigterm() -> None:
+def test_stop_kills_a_process_that_ignores_sigterm():
     code = (
         "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('set', flush=True); time.sleep(60)"
     )
@@ -79,7 +77,7 @@ def test_stop_kills_a_process_that_ignores_sigterm() -> None:
         assert not is_running(process)
 
 
-def test_a_zombie_does_not_run() -> None:
+def test_a_zombie_does_not_run():
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     process = ProcessId(child.pid, "irrelevant")
     assert wait_gone(process, 10.0)
@@ -89,7 +87,7 @@ def test_a_zombie_does_not_run() -> None:
     child.wait()
 
 
-def test_wait_for_a_process_that_continues_times_out(sleeper: subprocess.Popen[bytes]) -> None:
+def test_wait_for_a_process_that_continues_times_out(sleeper):
     process = identify(sleeper.pid)
     assert process is not None
     assert not wait_gone(process, 0.05)
@@ -106,7 +104,7 @@ ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
 @pytest.mark.skipif(
     sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"), reason="Linux's exit(2)"
 )
-def test_waiting_for_a_process_lasts_until_its_last_thread_has_ended() -> None:
+def test_waiting_for_a_process_lasts_until_its_last_thread_has_ended():
     child = subprocess.Popen([sys.executable, "-c", _ENDS_ITS_MAIN_THREAD], stdout=subprocess.PIPE)
     process = identify(child.pid)
     assert process is not None

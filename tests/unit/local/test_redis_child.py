@@ -13,7 +13,7 @@ from yak.local import ports, redis_child
 from yak.local.processes import is_running, kill
 
 
-def test_data_written_to_redis_survives_a_kill(tmp_path: Path) -> None:
+def test_data_written_to_redis_survives_a_kill(tmp_path):
     folder, log = str(tmp_path / "redis data"), str(tmp_path / "redis.log")
     port = ports.find_free("127.0.0.1")
     first = redis_child.start(folder, port, log)
@@ -37,11 +37,11 @@ def test_data_written_to_redis_survives_a_kill(tmp_path: Path) -> None:
     assert not is_running(second.process)
 
 
-def test_folder_with_a_line_end_in_its_name_is_one_line_of_the_settings() -> None:
+def test_folder_with_a_line_end_in_its_name_is_one_line_of_the_settings():
     assert b'dir "/a\\nb \\"c\\""' in redis_child._settings('/a\nb "c"', 1, "").splitlines()
 
 
-def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path: Path) -> None:
+def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path):
     folder, log = tmp_path / "redis", tmp_path / "redis.log"
     (folder / "appendonlydir").mkdir(parents=True)
     (folder / "appendonlydir" / "appendonly.aof.manifest").write_text("nonsense\n")
@@ -50,16 +50,14 @@ def test_redis_that_cannot_start_is_reported_with_its_own_message(tmp_path: Path
     assert caught.value.why
 
 
-def test_another_program_on_the_port_is_not_taken_for_ours(tmp_path: Path) -> None:
+def test_another_program_on_the_port_is_not_taken_for_ours(tmp_path):
     with answering(lambda _: b"+PONG\r\n") as address:
         port = int(address.rpartition(":")[2])
         with pytest.raises(StartRefused):
             redis_child.start(str(tmp_path / "redis"), port, str(tmp_path / "redis.log"))
 
 
-def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(tmp_path, monkeypatch):
     named = tmp_path / "my-redis"
     named.write_text("#!/bin/sh\n")
     named.chmod(0o755)
@@ -80,9 +78,7 @@ def test_the_program_is_the_named_one_or_the_carried_one_or_one_on_path(
         redis_child.find_server()
 
 
-def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(tmp_path, monkeypatch):
     folder = tmp_path / "redis"
     folder.mkdir()
     found = carried_by(tmp_path / "_MEIa1b2c3", monkeypatch)
@@ -92,7 +88,7 @@ def test_the_one_file_executable_runs_a_copy_that_outlives_its_bundle(
     assert redis_child._lasting_copy("/usr/bin/redis-server", str(folder)) == "/usr/bin/redis-server"
 
 
-def test_the_executable_in_a_folder_runs_its_server_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_executable_in_a_folder_runs_its_server_from_there(tmp_path, monkeypatch):
     found = carried_by(tmp_path / "_internal", monkeypatch)
     assert redis_child._lasting_copy(found, str(tmp_path)) == found
 
@@ -110,7 +106,7 @@ def carried_by(bundle: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return found
 
 
-def test_only_the_socket_that_was_made_for_the_server_is_removed(tmp_path: Path) -> None:
+def test_only_the_socket_that_was_made_for_the_server_is_removed(tmp_path):
     """The address may have come with a cloned directory."""
     folder, foreign, made = tmp_path / "redis", tmp_path / "keys", tmp_path / "yak-1"
     for each in (folder, foreign, made):

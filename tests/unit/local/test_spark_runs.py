@@ -24,7 +24,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
     made.wait()
 
 
-def test_a_run_is_as_it_was_saved(tmp_path: Path) -> None:
+def test_a_run_is_as_it_was_saved(tmp_path):
     made = spark_runs.new_run("top-k", ["--topic", "orders"], master="local[2]", bootstrap="h:1", base=tmp_path)
     saved = replace(made, state="running", app_id="local-1", ui="http://127.0.0.1:4040", checkpoint="./ck")
     spark_runs.save(saved)
@@ -32,13 +32,13 @@ def test_a_run_is_as_it_was_saved(tmp_path: Path) -> None:
     assert saved.as_json()["pid"] == os.getpid()
 
 
-def test_run_ids_are_numbered_and_no_job_name_leads_out_of_the_folder(tmp_path: Path) -> None:
+def test_run_ids_are_numbered_and_no_job_name_leads_out_of_the_folder(tmp_path):
     ids = [spark_runs.new_run(job, base=tmp_path).id for job in ("counts", "counts", "../../x y")]
     assert ids[:2] == ["counts-1", "counts-2"]
     assert Path(tmp_path, ids[2]).resolve().parent == tmp_path.resolve()
 
 
-def test_spark_run_whose_process_no_longer_exists_was_killed(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+def test_spark_run_whose_process_no_longer_exists_was_killed(tmp_path, child):
     made = spark_runs.new_run("counts", base=tmp_path)
     spark_runs.save(replace(made, state="running", process=identify(child.pid)))
     assert spark_runs.find_run("counts-1", tmp_path).state == "running"
@@ -49,13 +49,13 @@ def test_spark_run_whose_process_no_longer_exists_was_killed(tmp_path: Path, chi
     assert found.ended_ms is not None
 
 
-def test_a_run_that_ended_stays_as_it_ended(tmp_path: Path) -> None:
+def test_a_run_that_ended_stays_as_it_ended(tmp_path):
     made = spark_runs.new_run("counts", base=tmp_path)
     spark_runs.save(replace(made, state="finished", process=None))
     assert spark_runs.load(made.folder).state == "finished"  # type: ignore[union-attr]
 
 
-def test_stop_sends_sigterm_to_the_process(tmp_path: Path, child: subprocess.Popen[bytes]) -> None:
+def test_stop_sends_sigterm_to_the_process(tmp_path, child):
     made = replace(spark_runs.new_run("counts", base=tmp_path), process=identify(child.pid))
     assert spark_runs.stop(made)
     child.wait(60)
@@ -65,7 +65,7 @@ def test_stop_sends_sigterm_to_the_process(tmp_path: Path, child: subprocess.Pop
     assert not spark_runs.stop(made)
 
 
-def test_hard_stop_kills_what_the_process_has_started_too(tmp_path: Path) -> None:
+def test_hard_stop_kills_what_the_process_has_started_too(tmp_path):
     script = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid, flush=True); input()"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
@@ -83,7 +83,7 @@ def test_hard_stop_kills_what_the_process_has_started_too(tmp_path: Path) -> Non
             send_signal(started, signal.SIGKILL)
 
 
-def test_secrets_among_the_arguments_are_not_stored(tmp_path: Path) -> None:
+def test_secrets_among_the_arguments_are_not_stored(tmp_path):
     words = ("--option", "kafka.sasl.password=p=w", "--conf", "spark.hadoop.fs.s3a.secret.key=k", "-t", "tokens")
     made = spark_runs.new_run("counts", words, master="sc://h:1/;token=t;use_ssl=true", base=tmp_path)
     found = spark_runs.load(made.folder)
@@ -94,7 +94,7 @@ def test_secrets_among_the_arguments_are_not_stored(tmp_path: Path) -> None:
     assert found.master == "sc://h:1/;token=(set)"
 
 
-def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_there(tmp_path: Path) -> None:
+def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_there(tmp_path):
     with pytest.raises(UsageError, match="nope") as none:
         spark_runs.find_run("nope", tmp_path)
     assert none.value.why == "none was started yet"
@@ -106,14 +106,14 @@ def test_runs_are_found_by_id_or_by_job_and_an_unknown_one_names_those_that_are_
     assert "counts-1" in some.value.why
 
 
-def test_spark_runs_are_listed_running_runs_first_then_the_latest(tmp_path: Path) -> None:
+def test_spark_runs_are_listed_running_runs_first_then_the_latest(tmp_path):
     for number, state in enumerate(("finished", "running", "failed", "running")):
         made = spark_runs.new_run("j", base=tmp_path, now_ms=number)
         spark_runs.save(replace(made, state=state))  # type: ignore[arg-type]
     assert [run.id for run in spark_runs.all_runs(tmp_path)] == ["j-4", "j-2", "j-3", "j-1"]
 
 
-def test_files_that_are_not_a_spark_run_are_skipped(tmp_path: Path) -> None:
+def test_files_that_are_not_a_spark_run_are_skipped(tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "torn").mkdir()
     (tmp_path / "torn" / "run.json").write_text('{"id": "to')
@@ -122,9 +122,7 @@ def test_files_that_are_not_a_spark_run_are_skipped(tmp_path: Path) -> None:
     assert spark_runs.all_runs(tmp_path / "nowhere") == []
 
 
-def test_ended_runs_are_retained_up_to_a_limit_and_no_running_run_is_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ended_runs_are_retained_up_to_a_limit_and_no_running_run_is_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(spark_runs, "RUNS_MAX", 2)
     first = spark_runs.new_run("runs", base=tmp_path, now_ms=0)
     for number in range(1, 6):
@@ -136,7 +134,7 @@ def test_ended_runs_are_retained_up_to_a_limit_and_no_running_run_is_dropped(
     assert len(left) == 4
 
 
-def test_progress_is_stored_and_its_older_part_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_stored_and_its_older_part_dropped(tmp_path, monkeypatch):
     monkeypatch.setattr(spark_runs, "PROGRESS_BYTES", 2_000)
     monkeypatch.setattr(spark_runs, "PROGRESS_LINES_MAX", 10)
     made = spark_runs.new_run("counts", base=tmp_path)
@@ -149,7 +147,7 @@ def test_progress_is_stored_and_its_older_part_dropped(tmp_path: Path, monkeypat
     assert (made.folder / "progress.jsonl").stat().st_size < 4_000
 
 
-def test_figures_add_up_the_queries_of_a_job() -> None:
+def test_figures_add_up_the_queries_of_a_job():
     line = {"event": "batch", "time_ms": 5, "input_rows": 1, "duration_ms": 7, "state_rows": None, "state_bytes": None}
     progress = [
         {**line, "query_id": "a", "batch": 1, "input_per_s": 9.0, "processed_per_s": 9.0, "lag": 9},
@@ -164,7 +162,7 @@ def test_figures_add_up_the_queries_of_a_job() -> None:
     assert spark_runs.figures([])["batch"] is None
 
 
-def test_an_error_comes_back_with_all_its_parts(tmp_path: Path) -> None:
+def test_an_error_comes_back_with_all_its_parts(tmp_path):
     made = spark_runs.new_run("counts", base=tmp_path)
     assert spark_runs.error_of(made) is None
     spark_runs.save_error(made.folder, UsageError("spark-memory", "m", why="w", try_=("t", "u")))
@@ -179,7 +177,7 @@ def test_an_error_comes_back_with_all_its_parts(tmp_path: Path) -> None:
     )
 
 
-def test_unwritable_state_folder_raises_a_usage_error(tmp_path: Path) -> None:
+def test_unwritable_state_folder_raises_a_usage_error(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UsageError) as refused:
         spark_runs.new_run("counts", base=tmp_path / "file" / "below")
@@ -188,14 +186,14 @@ def test_unwritable_state_folder_raises_a_usage_error(tmp_path: Path) -> None:
         spark_runs.scratch_log("sql", tmp_path / "file" / "below")
 
 
-def test_a_log_for_what_is_no_job_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_for_what_is_no_job_does_not_grow_for_ever(tmp_path, monkeypatch):
     monkeypatch.setattr(spark_runs, "LOG_BYTES", 10)
     log = spark_runs.scratch_log("sql", tmp_path)
     log.write_text("x" * 11)
     assert spark_runs.scratch_log("sql", tmp_path).read_text() == ""
 
 
-def test_a_file_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path: Path) -> None:
+def test_a_file_of_a_later_version_is_read_as_far_as_it_is_known(tmp_path):
     made = spark_runs.new_run("counts", base=tmp_path)
     path = made.folder / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "of_the_future": 1}))

@@ -16,7 +16,7 @@ JSON = '{"time": "2026-01-31T12:00:00.123Z", "level": "error", "event": "broker-
 
 
 @pytest.mark.parametrize("line", [TEXT, JSON])
-def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -> None:
+def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line):
     now = [100.0]
     restarts = Restarts(lambda _name: None, lambda: now[0])
     pause = RESTART_SECONDS
@@ -31,7 +31,7 @@ def test_restart_of_a_halted_broker_is_due_once_and_later_each_time(line: str) -
     assert pause == RESTART_SECONDS_MAX
 
 
-def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_again() -> None:
+def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_again():
     now = [100.0]
     restarts = Restarts(lambda _name: None, lambda: now[0])
 
@@ -51,7 +51,7 @@ def test_restart_of_a_broker_that_was_healthy_for_a_minute_has_the_first_pause_a
     halt_and_restart(2 * RESTART_SECONDS)
 
 
-def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event() -> None:
+def test_restart_is_not_due_for_a_broker_that_was_killed_or_names_the_event():
     restarts = Restarts(lambda _name: None, lambda: 0.0)
     restarts.note_line("node-1", 'INFO    connection-closed peer=1.2.3.4:5 reason="broker-halted"')
     restarts.note_line("node-1", "INFO    stopped node_id=1")
@@ -100,9 +100,7 @@ def test_broker_that_halts_before_the_first_check_is_restarted_once_its_process_
     assert cluster.restarted == restarted
 
 
-def test_restart_that_the_disk_refuses_is_reported_and_does_not_end_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restart_that_the_disk_refuses_is_reported_and_does_not_end_the_cluster(tmp_path, monkeypatch):
     monkeypatch.setattr("yak.local.supervise.RESTART_SECONDS", 0.05)
     log = tmp_path / "node-1.log"
     log.write_text(f"{TEXT}\n", "utf-8")
@@ -123,15 +121,13 @@ def test_restart_that_the_disk_refuses_is_reported_and_does_not_end_the_cluster(
     assert reported == ["cluster.json: No space left on device"]
 
 
-def test_log_that_is_put_aside_while_it_is_read_does_not_end_the_cluster(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_log_that_is_put_aside_while_it_is_read_does_not_end_the_cluster(tmp_path, monkeypatch):
     follower = LogFollower({"node-1": str(tmp_path / "node-1.log")})
     monkeypatch.setattr("yak.local.supervise.log_file.size", lambda _: 5)
     assert follower.new_lines() == []
 
 
-def test_broker_that_ended_before_the_first_check_is_reported() -> None:
+def test_broker_that_ended_before_the_first_check_is_reported():
     stop_asked = SignalEvent()
     reported: list[tuple[int, str]] = []
     dead = SimpleNamespace(node_id=1, state="dead", pid=None)

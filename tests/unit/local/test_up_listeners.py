@@ -44,21 +44,19 @@ def arguments_of(known: ClusterState, node_id: int) -> list[str]:
     return list(listeners.serve_arguments(known, known.brokers[node_id - 1]))
 
 
-def test_plain_cluster_needs_no_listener_arguments(tmp_path: Path) -> None:
+def test_plain_cluster_needs_no_listener_arguments(tmp_path):
     known = planned(tmp_path)
     assert arguments_of(known, 1) == []
     assert status_of(str(tmp_path), known).listeners == ()
 
 
-def test_free_ports_of_a_cluster_are_no_ephemeral_ones_that_another_process_gets_during_a_restart(
-    tmp_path: Path,
-) -> None:
+def test_free_ports_of_a_cluster_are_no_ephemeral_ones_that_another_process_gets_during_a_restart(tmp_path):
     chosen = [port for each in planned(tmp_path).brokers for port in (each.port, each.http_port)]
     assert len(set(chosen)) == len(chosen)
     assert all(port is not None and 0 < port < FIRST_EPHEMERAL_PORT for port in chosen), chosen
 
 
-def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
+def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path):
     known = planned(tmp_path, brokers=3, listen=LISTEN, advertise=ADVERTISE)
     arguments = arguments_of(known, 3)
     assert arguments[:6] == [
@@ -75,9 +73,7 @@ def test_broker_k_has_both_ports_plus_k_minus_one(tmp_path: Path) -> None:
     ("tls", "users_file", "protocol"),
     [(False, None, "PLAINTEXT"), (True, None, "SSL"), (False, "u", "SASL_PLAINTEXT"), (True, "u", "SASL_SSL")],
 )
-def test_every_listener_has_the_protocol_of_tls_and_users(
-    tmp_path: Path, tls: bool, users_file: str | None, protocol: str
-) -> None:
+def test_every_listener_has_the_protocol_of_tls_and_users(tmp_path, tls, users_file, protocol):
     known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=tls, users_file=users_file)
     arguments = arguments_of(known, 1)
     configs = dict(arguments[index + 1].partition("=")[::2] for index, word in enumerate(arguments) if word == "-c")
@@ -91,7 +87,7 @@ def test_every_listener_has_the_protocol_of_tls_and_users(
     assert ("--users-file" in arguments) == bool(users_file)
 
 
-def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
+def test_config_of_the_user_goes_before_the_own_one(tmp_path):
     known = planned(tmp_path, tls=True, users_file="u", configs=("yak.http.authentication=none",))
     assert "yak.http.authentication=basic" not in arguments_of(known, 1)
 
@@ -120,14 +116,14 @@ def test_config_of_the_user_goes_before_the_own_one(tmp_path: Path) -> None:
         ({"tls": True, "configs": ("listeners=PLAINTEXT://:1",)}, "up-listeners", "excludes"),
     ],
 )
-def test_listeners_that_cannot_be_are_refused(tmp_path: Path, settings: dict, code: str, text: str) -> None:
+def test_listeners_that_cannot_be_are_refused(tmp_path, settings, code, text):
     error = refusal(tmp_path, **settings)
     assert error.code == code
     assert text in f"{error.message} {error.why}"
     assert error.try_[0].startswith("yak up --listen ")
 
 
-def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
+def test_port_of_another_program_is_refused(tmp_path):
     with bind("127.0.0.1", 0)[0] as held:
         held.listen(1)
         port = held.getsockname()[1]
@@ -135,7 +131,7 @@ def test_port_of_another_program_is_refused(tmp_path: Path) -> None:
     assert error.code == "port-in-use"
 
 
-def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path, monkeypatch):
     # another test may have one of the ports of this one
     monkeypatch.setattr(ports, "is_free", lambda _host, _port: True)
     base = ports.find_lasting("127.0.0.1")
@@ -150,7 +146,7 @@ def test_own_and_http_ports_avoid_those_of_further_listeners(tmp_path: Path, mon
     assert "--port and A of broker 1 would have the same port" in caught.value.message
 
 
-def test_settings_stay_until_they_are_given_again(tmp_path: Path) -> None:
+def test_settings_stay_until_they_are_given_again(tmp_path):
     known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=True, users_file="u")
     before = known.exposed
     plan(known, UpSettings(port=0))
@@ -163,7 +159,7 @@ def test_settings_stay_until_they_are_given_again(tmp_path: Path) -> None:
     assert known.exposed == ListenerOptions()
 
 
-def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_reused(tmp_path: Path) -> None:
+def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_reused(tmp_path):
     known = planned(tmp_path, listen=LISTEN, advertise=ADVERTISE, tls=True)
     listeners.make_certificates(known)
     path = tmp_path / "certs" / "broker.pem"
@@ -179,7 +175,7 @@ def test_certificate_names_this_machine_and_the_advertised_hosts_and_is_reused(t
     assert (tmp_path / "certs" / "ca.pem").read_bytes() == authority
 
 
-def test_certificate_of_a_time_when_the_clock_was_ahead_is_not_used(tmp_path: Path) -> None:
+def test_certificate_of_a_time_when_the_clock_was_ahead_is_not_used(tmp_path):
     known = planned(tmp_path, tls=True)
     listeners.make_certificates(known)
     folder, tomorrow = tmp_path / "certs", datetime.now(UTC) + timedelta(days=1)
@@ -193,7 +189,7 @@ def test_certificate_of_a_time_when_the_clock_was_ahead_is_not_used(tmp_path: Pa
 
 
 @given(st.integers(1, 65_535), st.integers(1, 12), st.integers(1, 65_535))
-def test_no_two_brokers_share_a_port_when_the_plan_is_accepted(base: int, brokers: int, other: int) -> None:
+def test_no_two_brokers_share_a_port_when_the_plan_is_accepted(base, brokers, other):
     known = ClusterState("/nowhere", RedisState(""))
     known.exposed = ListenerOptions((f"A://127.0.0.1:{base}", f"B://127.0.0.1:{other}"))
     from yak.local.cluster_plan import _new_broker

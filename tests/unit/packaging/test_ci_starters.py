@@ -50,7 +50,7 @@ def run_start(folder: Path, **variables: str) -> tuple[list[str], dict[str, str]
     return words[: words.index("up", 1)], dict(line.split("=", 1) for line in output.read_text().splitlines())
 
 
-def test_action_is_complete_and_no_script_has_an_expression() -> None:
+def test_action_is_complete_and_no_script_has_an_expression():
     assert ACTION["runs"]["using"] == "composite"
     assert all(set(each) == {"description", "default"} for each in ACTION["inputs"].values())
     used = re.findall(r"inputs\.([\w-]+)", json.dumps(ACTION["runs"]))
@@ -63,19 +63,19 @@ def test_action_is_complete_and_no_script_has_an_expression() -> None:
         assert output["value"] == "${{ steps.start.outputs." + name + " }}"
 
 
-def test_action_starts_the_cluster_and_gives_its_addresses(fake_yak: Path) -> None:
+def test_action_starts_the_cluster_and_gives_its_addresses(fake_yak):
     words, outputs = run_start(fake_yak.parents[1])
     assert words == ["up", "-d", "--data-dir", "/t/yak-data", "--brokers", "1", "--port", "9092", "--http-port", "8080"]
     assert outputs == {"bootstrap-servers": "127.0.0.1:1,127.0.0.1:2", "http": "http://127.0.0.1:3"}
 
 
-def test_action_passes_release_and_configs_on_as_they_are(fake_yak: Path) -> None:
+def test_action_passes_release_and_configs_on_as_they_are(fake_yak):
     given = {"AS_KAFKA": "2.8", "CONFIGS": "num.partitions=6\n\nsuper.users=User:a b;$(touch x)\n", "BROKERS": "3"}
     words, _ = run_start(fake_yak.parents[1], **given)
     assert words[-6:] == ["--as-kafka", "2.8", "-c", "num.partitions=6", "-c", "super.users=User:a b;$(touch x)"]
 
 
-def test_feature_has_yaks_version_and_options_that_the_script_reads() -> None:
+def test_feature_has_yaks_version_and_options_that_the_script_reads():
     assert FEATURE["id"] == "yak"
     assert FEATURE["version"] == __version__
     script = (PACKAGING / "devcontainer/install.sh").read_text()
@@ -91,7 +91,7 @@ def run_install(folder: Path, **variables: str) -> "subprocess.CompletedProcess[
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_feature_installs_a_start_command_with_its_options(tmp_path: Path, fake_yak: Path) -> None:
+def test_feature_installs_a_start_command_with_its_options(tmp_path, fake_yak):
     package = tmp_path / "package"
     package.mkdir()
     (package / "pyproject.toml").write_text("[project]\nname = 'nothing'\nversion = '1'\n")
@@ -114,9 +114,7 @@ def test_feature_installs_a_start_command_with_its_options(tmp_path: Path, fake_
     ("variables", "slug"),
     [({"PYTHON": "no-such-python"}, "no-python"), ({"PYTHON": sys.executable, "BROKERS": "1; id"}, "bad-option")],
 )
-def test_feature_refuses_what_it_cannot_use_before_it_writes(
-    tmp_path: Path, variables: dict[str, str], slug: str
-) -> None:
+def test_feature_refuses_what_it_cannot_use_before_it_writes(tmp_path, variables, slug):
     run = run_install(tmp_path, **variables)
     assert run.returncode == 1
     assert run.stderr.startswith(f"error[{slug}]: ")

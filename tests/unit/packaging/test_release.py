@@ -43,9 +43,7 @@ def commit(project: Path) -> None:
         subprocess.run([*git, *command], cwd=project, check=True)
 
 
-def test_prepared_and_committed_version_can_be_released_with_its_notes(
-    release: ModuleType, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_prepared_and_committed_version_can_be_released_with_its_notes(release, project, capsys):
     release.prepare(project, "0.2.0", TODAY)
     commit(project)
     assert release.main(["check", "v0.2.0"], project) == 0
@@ -57,9 +55,7 @@ def test_prepared_and_committed_version_can_be_released_with_its_notes(
 
 
 @pytest.mark.parametrize(("version", "why"), [("0.2", "no version"), ("0.1.0", "already"), ("v0.2.0", "no version")])
-def test_version_that_cannot_be_prepared_changes_nothing(
-    release: ModuleType, project: Path, version: str, why: str
-) -> None:
+def test_version_that_cannot_be_prepared_changes_nothing(release, project, version, why):
     with pytest.raises(release.NotReady, match=why):
         release.prepare(project, version, TODAY)
     status = subprocess.run(["git", "status", "--porcelain"], cwd=project, capture_output=True, text=True)
@@ -77,9 +73,7 @@ def test_version_that_cannot_be_prepared_changes_nothing(
         ("pyproject.toml", "[project.scripts]", "[project.scripts] ", "uncommitted"),
     ],
 )
-def test_release_that_would_be_wrong_is_refused(
-    release: ModuleType, project: Path, file: str, old: str, new: str, why: str
-) -> None:
+def test_release_that_would_be_wrong_is_refused(release, project, file, old, new, why):
     release.prepare(project, "0.2.0", TODAY)
     commit(project)
     path = project / file
@@ -88,9 +82,7 @@ def test_release_that_would_be_wrong_is_refused(
         release.check(project, "v0.2.0")
 
 
-def test_links_of_the_notes_go_to_the_files_of_the_tag(
-    release: ModuleType, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_links_of_the_notes_go_to_the_files_of_the_tag(release, project, capsys):
     path = project / "CHANGELOG.md"
     path.write_text(path.read_text().replace("- Old.", "- [a](docs/a.md#b), [c](https://example.org/c).", 1))
     assert release.main(["notes", "v0.1.0", "https://example.org/a/b"], project) == 0
@@ -99,7 +91,7 @@ def test_links_of_the_notes_go_to_the_files_of_the_tag(
     assert release.main(["notes", "v0.1.0", "example.org"], project) == 1
 
 
-def test_release_with_the_longest_notes_that_github_takes_is_accepted(release: ModuleType, project: Path) -> None:
+def test_release_with_the_longest_notes_that_github_takes_is_accepted(release, project):
     path = project / "CHANGELOG.md"
     path.write_text(path.read_text().replace("- News.", "- " + "x" * 124_998, 1))
     release.prepare(project, "0.2.0", TODAY)
@@ -107,16 +99,14 @@ def test_release_with_the_longest_notes_that_github_takes_is_accepted(release: M
     assert release.check(project, "v0.2.0") == "0.2.0"
 
 
-def test_tag_of_another_version_is_refused(
-    release: ModuleType, project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tag_of_another_version_is_refused(release, project, capsys):
     release.prepare(project, "0.2.0", TODAY)
     commit(project)
     assert release.main(["check", "v0.3.0"], project) == 1
     assert "it should be v0.2.0" in capsys.readouterr().err
 
 
-def test_urls_are_those_of_the_repository_that_publishes(release: ModuleType, project: Path) -> None:
+def test_urls_are_those_of_the_repository_that_publishes(release, project):
     release.add_urls(project, "https://example.org/a/b")
     table = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     assert table["urls"]["Issues"] == "https://example.org/a/b/issues"
@@ -125,7 +115,7 @@ def test_urls_are_those_of_the_repository_that_publishes(release: ModuleType, pr
         release.add_urls(project, "example.org")
 
 
-def test_project_itself_has_the_lines_that_a_release_changes(release: ModuleType, tmp_path: Path) -> None:
+def test_project_itself_has_the_lines_that_a_release_changes(release, tmp_path):
     feature = "packaging/devcontainer/devcontainer-feature.json"
     for name in ("pyproject.toml", "CHANGELOG.md", "yak/version.py", feature):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -42,20 +42,16 @@ def folder(tmp_path: Path) -> Path:
         (("darwin", "arm64", "", "14.5"), "py3-none-macosx_14_0_arm64"),
     ],
 )
-def test_platform_tag_names_the_machine_and_its_c_library(
-    wheels: ModuleType, machine: tuple[str, ...], tag: str
-) -> None:
+def test_platform_tag_names_the_machine_and_its_c_library(wheels, machine, tag):
     assert wheels.platform_tag(*machine) == tag
 
 
-def test_platform_tag_on_musl_is_refused(wheels: ModuleType) -> None:
+def test_platform_tag_on_musl_is_refused(wheels):
     with pytest.raises(ValueError, match="no glibc"):
         wheels.platform_tag("linux", "x86_64", "", "")
 
 
-def test_bin_wheel_has_the_folder_with_modes_and_a_true_record(
-    wheels: ModuleType, folder: Path, tmp_path: Path
-) -> None:
+def test_bin_wheel_has_the_folder_with_modes_and_a_true_record(wheels, folder, tmp_path):
     path = wheels.bin_wheel("1.2.3", folder, "py3-none-manylinux_2_36_x86_64").write(tmp_path / "out")
     assert path.name == "yak_broker_bin-1.2.3-py3-none-manylinux_2_36_x86_64.whl"
     with zipfile.ZipFile(path) as archive:
@@ -74,7 +70,7 @@ def test_bin_wheel_has_the_folder_with_modes_and_a_true_record(
         assert (digest, size) == (f"sha256={raw}", str(len(contents[name])))
 
 
-def test_bin_wheel_of_the_same_folder_is_the_same_bytes(wheels: ModuleType, folder: Path, tmp_path: Path) -> None:
+def test_bin_wheel_of_the_same_folder_is_the_same_bytes(wheels, folder, tmp_path):
     first, second = (
         wheels.bin_wheel("1.2.3", folder, "py3-none-macosx_14_0_arm64").write(tmp_path / name).read_bytes()
         for name in ("a", "b")
@@ -82,14 +78,12 @@ def test_bin_wheel_of_the_same_folder_is_the_same_bytes(wheels: ModuleType, fold
     assert first == second
 
 
-def test_bin_wheel_without_a_built_executable_says_what_to_run(wheels: ModuleType, tmp_path: Path) -> None:
+def test_bin_wheel_without_a_built_executable_says_what_to_run(wheels, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"run packaging/build\.py"):
         wheels.bin_wheel("1.2.3", tmp_path, "py3-none-any")
 
 
-def test_pytest_wheel_requires_the_executable_alone_and_takes_the_place_of_the_other_plugin(
-    wheels: ModuleType, tmp_path: Path
-) -> None:
+def test_pytest_wheel_requires_the_executable_alone_and_takes_the_place_of_the_other_plugin(wheels, tmp_path):
     version = wheels.project_version()
     with zipfile.ZipFile(wheels.pytest_wheel(version).write(tmp_path)) as archive:
         notes = Parser().parsestr(archive.read(f"pytest_yak-{version}.dist-info/METADATA").decode())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.rig import Rig, produce_fields
@@ -53,9 +51,7 @@ def rig() -> Rig:
 
 
 @pytest.mark.parametrize(("fence", "code"), FENCES, ids=[fence.__name__ for fence, _code in FENCES])
-def test_append_of_a_fenced_leader_is_refused_on_each_path(
-    rig: Rig, fence: Callable[[Rig, Partition], None], code: ErrorCode
-) -> None:
+def test_append_of_a_fenced_leader_is_refused_on_each_path(rig, fence, code):
     broker = rig.node.broker
     partition, batch = broker.partitions[ORDERS], record_batch([b"x"], rig.world.now_ms)
     log = partition.log
@@ -74,9 +70,7 @@ def test_append_of_a_fenced_leader_is_refused_on_each_path(
 
 
 @pytest.mark.parametrize(("fence", "code"), FENCES[3:], ids=[fence.__name__ for fence, _code in FENCES[3:]])
-def test_append_that_waited_for_its_job_is_refused_by_a_fence(
-    rig: Rig, fence: Callable[[Rig, Partition], None], code: ErrorCode
-) -> None:
+def test_append_that_waited_for_its_job_is_refused_by_a_fence(rig, fence, code):
     rig.create_topic("packed", compression_type="gzip")
     batch = record_batch([b"x"], rig.world.now_ms)
     acks = ACKS_ALL if fence is shrink else 1
@@ -90,7 +84,7 @@ def test_append_that_waited_for_its_job_is_refused_by_a_fence(
     assert partition.log_end_offset == 0
 
 
-def test_append_during_a_hand_over_waits_for_clients_and_is_refused_for_coordinators(rig: Rig) -> None:
+def test_append_during_a_hand_over_waits_for_clients_and_is_refused_for_coordinators(rig):
     broker = rig.node.broker
     partition, batch = broker.partitions[ORDERS], record_batch([b"x"], rig.world.now_ms)
     partition.is_handed_over = True
@@ -102,7 +96,7 @@ def test_append_during_a_hand_over_waits_for_clients_and_is_refused_for_coordina
     assert own.value.error_code == ErrorCode.not_enough_replicas
 
 
-def test_replica_of_a_partition_without_a_replica_here_says_why(rig: Rig) -> None:
+def test_replica_of_a_partition_without_a_replica_here_says_why(rig):
     leadership, partitions = rig.node.broker.leadership, rig.node.broker.partitions
     with pytest.raises(PeerError) as unknown:
         leadership.replica_of(TopicPartition("orders", 1))
@@ -113,7 +107,7 @@ def test_replica_of_a_partition_without_a_replica_here_says_why(rig: Rig) -> Non
     assert elsewhere.value.error_code == ErrorCode.not_leader_or_follower
 
 
-def test_append_of_a_broken_batch_below_min_isr_returns_not_enough_replicas(rig: Rig) -> None:
+def test_append_of_a_broken_batch_below_min_isr_returns_not_enough_replicas(rig):
     """Kafka's Partition.appendRecordsToLeader checks the ISR before the batch."""
     broker = rig.node.broker
     partition, batch = broker.partitions[ORDERS], bytearray(record_batch([b"x"], rig.world.now_ms))

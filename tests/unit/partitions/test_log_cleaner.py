@@ -68,7 +68,7 @@ def run_until_compacting(rig: Rig) -> None:
     )
 
 
-def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
+def test_no_second_round_begins_while_a_slow_one_is_under_way():
     """Seed 926520 of three brokers: the timer for a log that was not worth it yet ended the round of another."""
     rig = compacted_rig()
     rig.create_topic("later", **COMPACTED, min_compaction_lag_ms="2500")
@@ -89,7 +89,7 @@ def test_no_second_round_begins_while_a_slow_one_is_under_way() -> None:
     assert {notice["partition"] for notice in notices(rig, "log-compacted")} == {f"{TOPIC}-0", "later-0"}
 
 
-def test_record_is_compacted_when_its_lag_is_over_by_a_wall_clock_that_moved_ahead() -> None:
+def test_record_is_compacted_when_its_lag_is_over_by_a_wall_clock_that_moved_ahead():
     """A virtual machine that was suspended for five hours: timers follow the clock that stood still meanwhile."""
     ahead_ms = 5 * 3_600_000
     rig = Rig(settings=SETTINGS)
@@ -104,7 +104,7 @@ def test_record_is_compacted_when_its_lag_is_over_by_a_wall_clock_that_moved_ahe
     assert notices(rig, "log-compacted")
 
 
-def test_closed_segment_is_compacted_soon_and_consumers_continue() -> None:
+def test_closed_segment_is_compacted_soon_and_consumers_continue():
     rig = compacted_rig()
     commit(rig, range(60))
     assert consumed(rig.fetch, 60) == list(range(60))
@@ -126,7 +126,7 @@ def test_closed_segment_is_compacted_soon_and_consumers_continue() -> None:
     assert rig.node.disk.read_file(f"{log.directory}/cleaner-offset-checkpoint").startswith(b"0\n1\nledger 0 ")
 
 
-def test_log_cleaner_has_no_timer_when_no_log_changes() -> None:
+def test_log_cleaner_has_no_timer_when_no_log_changes():
     rig = compacted_rig()
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -138,7 +138,7 @@ def test_log_cleaner_has_no_timer_when_no_log_changes() -> None:
     assert rig.node.broker.log_cleaner not in rig.node.broker.timers
 
 
-def test_shorter_backoff_counts_for_logs_that_wait_for_the_former_one() -> None:
+def test_shorter_backoff_counts_for_logs_that_wait_for_the_former_one():
     rig = compacted_rig(log_cleaner_backoff_ms="3600000")
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -148,7 +148,7 @@ def test_shorter_backoff_counts_for_logs_that_wait_for_the_former_one() -> None:
     assert len(notices(rig, "log-compacted")) == 1
 
 
-def test_log_cleaner_can_be_disabled() -> None:
+def test_log_cleaner_can_be_disabled():
     rig = compacted_rig(log_cleaner_enable="false")
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -156,7 +156,7 @@ def test_log_cleaner_can_be_disabled() -> None:
 
 
 @pytest.mark.parametrize("how", [{}, {"power_loss": True}, {"orderly": True}])
-def test_a_restart_knows_what_is_clean(how: dict[str, bool]) -> None:
+def test_a_restart_knows_what_is_clean(how):
     rig = compacted_rig()
     commit(rig, range(60))
     rig.run_for(10_000)
@@ -170,7 +170,7 @@ def test_a_restart_knows_what_is_clean(how: dict[str, bool]) -> None:
     assert rig.node.broker.log_cleaner not in rig.node.broker.timers
 
 
-def test_a_stop_in_the_middle_leaves_no_trace() -> None:
+def test_a_stop_in_the_middle_leaves_no_trace():
     rig = compacted_rig()
     commit(rig, range(60))
     run_until_compacting(rig)
@@ -184,7 +184,7 @@ def test_a_stop_in_the_middle_leaves_no_trace() -> None:
     assert len(consumed(rig.fetch, 62)) < 30
 
 
-def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
+def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it():
     rig = compacted_rig()
     commit(rig, range(60))
     run_until_compacting(rig)
@@ -196,7 +196,7 @@ def test_a_topic_that_is_deleted_meanwhile_takes_the_round_with_it() -> None:
     assert not [notice for notice in rig.node.notices if notice.level == "error"]
 
 
-def test_round_ends_when_its_topic_is_compacted_no_more() -> None:
+def test_round_ends_when_its_topic_is_compacted_no_more():
     rig = compacted_rig()
     jobs = rig.node.broker.jobs
     run, held = jobs.run, []
@@ -214,7 +214,7 @@ def test_round_ends_when_its_topic_is_compacted_no_more() -> None:
     assert not [name for name in rig.node.disk.names(folder) if name.endswith(".cleaned")]
 
 
-def test_gaps_of_an_unfinished_round_are_no_damage_after_a_change_of_the_policy_and_a_kill() -> None:
+def test_gaps_of_an_unfinished_round_are_no_damage_after_a_change_of_the_policy_and_a_kill():
     rig = compacted_rig()
     commit(rig, range(60))
     log = rig.node.broker.partitions[PLACE].log
@@ -226,7 +226,7 @@ def test_gaps_of_an_unfinished_round_are_no_damage_after_a_change_of_the_policy_
     assert not notices(rig, "log-damaged")
 
 
-def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkeypatch):
     seen: list[object] = []
     real_run, real_discard = CompactionPiece.run, CompactionDiscard.run
 
@@ -253,7 +253,7 @@ def test_next_round_begins_after_the_files_of_a_discarded_one_are_removed(monkey
     assert seen[discarded + 1] is not seen[0]
 
 
-def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch):
     rig = compacted_rig()
     commit(rig, range(60))
     rig.node.disk.fail_next("append", errno.ENOSPC, path_contains=".cleaned")
@@ -266,7 +266,7 @@ def test_a_full_disk_puts_it_off_and_the_directory_stays_online(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("error_number", [errno.EIO, errno.ENOSPC])
-def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: int) -> None:
+def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number):
     rig = compacted_rig()
     commit(rig, range(60))
     rig.node.disk.fail_next("sync", error_number, path_contains=".cleaned")
@@ -275,7 +275,7 @@ def test_failed_sync_of_the_cleaner_takes_its_directory_offline(error_number: in
     assert rig.fetch(TOPIC, 0).error_code == ErrorCode.kafka_storage_error
 
 
-def test_directory_that_fails_during_the_examination_of_its_logs_ends_no_broker() -> None:
+def test_directory_that_fails_during_the_examination_of_its_logs_ends_no_broker():
     """The log that was found to be the dirtiest so far was in the same directory."""
     rig = Rig(settings=SETTINGS, directories=("/data", "/more"))
     for topic in ("first", "elsewhere", "second"):
@@ -292,7 +292,7 @@ def test_directory_that_fails_during_the_examination_of_its_logs_ends_no_broker(
     assert rig.produce("elsewhere", [b"x"], keys=[b"k"]).error_code == 0
 
 
-def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone() -> None:
+def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone():
     rig = Rig(settings=SETTINGS)
     rig.create_topic(TOPIC, **COMPACTED | {"cleanup_policy": "compact,delete"})
     commit(rig, range(60))
@@ -310,7 +310,7 @@ def test_log_is_compacted_again_when_what_could_not_be_checked_is_gone() -> None
     assert log.cleaned_offset > 60
 
 
-def test_log_that_cannot_be_checked_is_reported_once_and_left_alone() -> None:
+def test_log_that_cannot_be_checked_is_reported_once_and_left_alone():
     rig = compacted_rig()
     commit(rig, range(60))
     log = rig.node.broker.partitions[PLACE].log
@@ -320,9 +320,7 @@ def test_log_that_cannot_be_checked_is_reported_once_and_left_alone() -> None:
     assert not notices(rig, "log-compacted")
 
 
-def test_round_whose_segments_are_deleted_meanwhile_is_repeated_and_the_directory_stays_online(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_round_whose_segments_are_deleted_meanwhile_is_repeated_and_the_directory_stays_online(monkeypatch):
     """DeleteRecords and retention delete files `file.delete.delay.ms` later, which may be before a round reads them."""
     monkeypatch.setattr("yak.storage.compaction.PIECE_BYTES", 200)
     rig = Rig(settings=SETTINGS | {"log.segment.delete.delay.ms": "0"})
@@ -339,7 +337,7 @@ def test_round_whose_segments_are_deleted_meanwhile_is_repeated_and_the_director
     assert not [name for name in names if name.endswith(".cleaned")]
 
 
-def test_records_without_a_key_are_refused_each_by_its_index() -> None:
+def test_records_without_a_key_are_refused_each_by_its_index():
     rig = compacted_rig()
     answer = rig.produce(TOPIC, [b"1", b"2", b"3"], keys=[b"k", None, None])
     assert answer.error_code == ErrorCode.invalid_record
@@ -351,7 +349,7 @@ def test_records_without_a_key_are_refused_each_by_its_index() -> None:
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_keys_of_large_and_of_compressed_batches_are_checked_in_a_job(codec: int) -> None:
+def test_keys_of_large_and_of_compressed_batches_are_checked_in_a_job(codec):
     rig = compacted_rig()
 
     def batch(missing: int | None) -> bytes:
@@ -369,7 +367,7 @@ def test_keys_of_large_and_of_compressed_batches_are_checked_in_a_job(codec: int
     assert CODECS[read_header(bytes(rig.fetch(TOPIC, 0).records)).codec] == CODECS[codec]
 
 
-def test_replicas_all_compact_and_a_rejoining_replica_copies_the_remaining_records() -> None:
+def test_replicas_all_compact_and_a_rejoining_replica_copies_the_remaining_records():
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", **COMPACTED)
     rig.run_until(lambda: rig.is_in_sync(TOPIC))
@@ -400,7 +398,7 @@ def test_replicas_all_compact_and_a_rejoining_replica_copies_the_remaining_recor
     assert not [event for event in events if "refused" in event or "truncated-below" in event]
 
 
-def test_log_cleaner_does_not_persist_data_that_the_disk_misread_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_cleaner_does_not_persist_data_that_the_disk_misread_once(monkeypatch):
     rig = compacted_rig()
     commit(rig, range(60))
     disk, log = rig.node.disk, rig.node.broker.partitions[PLACE].log
@@ -419,7 +417,7 @@ def test_log_cleaner_does_not_persist_data_that_the_disk_misread_once(monkeypatc
             assert compute_crc(data, place, header.size_bytes) == header.crc
 
 
-def test_log_cleaner_defers_a_log_that_the_disk_keeps_misreading_despite_new_writes() -> None:
+def test_log_cleaner_defers_a_log_that_the_disk_keeps_misreading_despite_new_writes():
     rig = compacted_rig()
     commit(rig, range(60))
     disk, path = rig.node.disk, rig.node.broker.partitions[PLACE].log.segments[0].path(".log")
@@ -439,7 +437,7 @@ def test_log_cleaner_defers_a_log_that_the_disk_keeps_misreading_despite_new_wri
     assert len(consumed(rig.fetch, 180)) < 60
 
 
-def test_leader_with_copied_compacted_log_gives_former_leader_the_truncation_offset() -> None:
+def test_leader_with_copied_compacted_log_gives_former_leader_the_truncation_offset():
     rig = ClusterRig(settings=SETTINGS)
     rig.create_topic(TOPIC, min_insync_replicas="2", min_cleanable_dirty_ratio="0", **COMPACTED)
     rig.run_until(lambda: rig.is_in_sync(TOPIC))
@@ -479,7 +477,7 @@ def test_leader_with_copied_compacted_log_gives_former_leader_the_truncation_off
     assert max(offset for offset, its in parts.items() if its < epoch) < start
 
 
-def test_deleted_partition_and_its_log_are_freed() -> None:
+def test_deleted_partition_and_its_log_are_freed():
     rig = compacted_rig()
     broker = rig.node.broker
     assert broker is not None

@@ -17,7 +17,7 @@ RECORDS = st.lists(st.tuples(TEXTS, TEXTS), min_size=1, max_size=150)
 
 
 @given(RECORDS)
-def test_spans_of_a_batch_are_its_records(records: list[tuple[bytes | None, bytes | None]]) -> None:
+def test_spans_of_a_batch_are_its_records(records):
     batch = build_batch(records, 5)
     body = batch[HEADER_BYTES:]
     found = list(spans(body, len(records), len(records) - 1))
@@ -30,9 +30,7 @@ def test_spans_of_a_batch_are_its_records(records: list[tuple[bytes | None, byte
 
 
 @given(RECORDS, st.data())
-def test_spans_of_a_batch_that_ends_early_raise_a_protocol_violation(
-    records: list[tuple[bytes | None, bytes | None]], data: st.DataObject
-) -> None:
+def test_spans_of_a_batch_that_ends_early_raise_a_protocol_violation(records, data):
     body = build_batch(records, 5)[HEADER_BYTES:]
     end = data.draw(st.integers(0, len(body) - 1))
     with pytest.raises(ProtocolViolation):

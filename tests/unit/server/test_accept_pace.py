@@ -34,14 +34,12 @@ def accepted_of(flood: int) -> list[int]:
     return trio.run(main, clock=clock)
 
 
-def test_a_flood_is_accepted_a_few_at_a_time() -> None:
+def test_a_flood_is_accepted_a_few_at_a_time():
     assert accepted_of(20) == [4, 8, 12]
 
 
 @pytest.mark.parametrize(("worked_ms", "accepted"), [(3, [4, 8, 12]), (10, [4, 14, 24]), (1000, [4, 68, 80])])
-def test_more_of_a_flood_are_accepted_after_the_event_loop_was_busy(
-    monkeypatch: pytest.MonkeyPatch, worked_ms: int, accepted: list[int]
-) -> None:
+def test_more_of_a_flood_are_accepted_after_the_event_loop_was_busy(monkeypatch, worked_ms, accepted):
     times_ns = itertools.count(0, worked_ms * 1_000_000)
     monkeypatch.setattr(listener.time, "thread_time_ns", lambda: next(times_ns))
     assert accepted_of(80) == accepted

@@ -35,9 +35,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield far, near
 
 
-def test_the_buffer_grows_with_what_was_received_and_not_with_what_was_announced(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_the_buffer_grows_with_what_was_received_and_not_with_what_was_announced(pair):
     buffer = AnswerBuffer(1 << 30)
     fed(buffer, *pair, struct.pack(">i", 900_000_000) + bytes(1000))
     assert len(buffer._buffer) == SMALLEST_BYTES
@@ -45,7 +43,7 @@ def test_the_buffer_grows_with_what_was_received_and_not_with_what_was_announced
     assert len(buffer._buffer) <= 4 * 101_004
 
 
-def test_the_buffer_fits_the_largest_answers_of_late(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_the_buffer_fits_the_largest_answers_of_late(pair):
     buffer = AnswerBuffer(1 << 30)
     for size in (900_000, 1_000_000, 1_040_000):
         assert fed(buffer, *pair, frame(bytes(size))) == [bytes(size)]
@@ -55,9 +53,7 @@ def test_the_buffer_fits_the_largest_answers_of_late(pair: tuple[socket.socket, 
     assert len(buffer._buffer) == SMALLEST_BYTES
 
 
-def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(
-    pair: tuple[socket.socket, socket.socket],
-) -> None:
+def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(pair):
     far, near = pair
     buffer = AnswerBuffer(1 << 30)
     far.sendall(frame(b"kept"))
@@ -69,7 +65,7 @@ def test_a_view_that_is_still_about_does_not_stop_the_buffer_from_growing(
 
 @settings(max_examples=200)
 @given(sizes=st.lists(st.integers(4, 60_000) | st.integers(4, 40), max_size=30), seed=st.integers(0, 2**32))
-def test_answers_are_the_same_however_the_bytes_are_split_over_reads(sizes: list[int], seed: int) -> None:
+def test_answers_are_the_same_however_the_bytes_are_split_over_reads(sizes, seed):
     class Pieces:
         """A socket whose every read brings a random part of what is left."""
 
@@ -94,7 +90,7 @@ def test_answers_are_the_same_however_the_bytes_are_split_over_reads(sizes: list
     assert len(buffer._buffer) <= 1 << 16
 
 
-def test_a_bad_length_is_refused_as_soon_as_it_can_be_read(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_a_bad_length_is_refused_as_soon_as_it_can_be_read(pair):
     far, near = pair
     buffer = AnswerBuffer(100)
     far.sendall(struct.pack(">i", 101))

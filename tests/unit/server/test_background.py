@@ -23,7 +23,7 @@ def usual_collector() -> Iterator[None]:
     gc.set_threshold(*thresholds)
 
 
-def test_garbage_collection_frees_few_objects_at_once() -> None:
+def test_garbage_collection_frees_few_objects_at_once():
     freed: list[int] = []
 
     def note(phase: str, info: dict[str, int]) -> None:
@@ -42,7 +42,7 @@ def test_garbage_collection_frees_few_objects_at_once() -> None:
     assert max(freed) <= FREED_AT_ONCE_MAX
 
 
-def test_garbage_collection_scans_few_living_objects_at_once() -> None:
+def test_garbage_collection_scans_few_living_objects_at_once():
     """As many as a burst of new groups leaves: a collection of a million of them took 300 ms."""
     scanned: list[int] = []
 
@@ -61,9 +61,7 @@ def test_garbage_collection_scans_few_living_objects_at_once() -> None:
     assert max(scanned) <= SCANNED_AT_ONCE_MAX
 
 
-async def test_work_after_the_start_goes_on_while_the_system_starts_no_thread(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_work_after_the_start_goes_on_while_the_system_starts_no_thread(monkeypatch, caplog):
     start_no_thread(monkeypatch, times=100)
     with trio.move_on_after(0.1) as limit:
         await after_ready(Mock(), Mock())

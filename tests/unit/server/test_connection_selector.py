@@ -62,15 +62,15 @@ def serve(*frames: bytes) -> list[list[bytes]]:
     return trio.run(main)
 
 
-def test_connections_readable_in_one_pass_are_all_served_in_one_turn() -> None:
+def test_connections_readable_in_one_pass_are_all_served_in_one_turn():
     assert serve(b"        ", b"         ") == [[b"        ", b"         "]]
 
 
-def test_connection_closed_earlier_in_the_pass_is_not_served() -> None:
+def test_connection_closed_earlier_in_the_pass_is_not_served():
     assert serve(b"2       ", b"        ") == [[b"2       "]]
 
 
-def test_connection_that_closes_itself_leaves_the_selector() -> None:
+def test_connection_that_closes_itself_leaves_the_selector():
     assert serve(b"1       ") == [[b"1       "]]
 
 
@@ -96,7 +96,7 @@ class Fake:
         self._other.close()
 
 
-async def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_connection_in_a_pass() -> None:
+async def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_connection_in_a_pass():
     served: list[tuple[str, bool]] = []
     weights = {"heavy": Weight.HEAVY, "broker": Weight.OWN, "other": Weight.HEAVY, "client": Weight.LIGHT}
     async with running() as broker:
@@ -116,9 +116,7 @@ async def test_brokers_are_served_behind_the_turn_of_the_clients_and_one_heavy_c
 @pytest.mark.parametrize(
     "frames", [b"", frame(b"the 1st.") + frame(b"the 2nd."), frame(b"the 1st.") + frame(b"big.....")]
 )
-async def test_connection_that_the_kernel_does_not_watch_ends_and_others_are_served(
-    frames: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_connection_that_the_kernel_does_not_watch_ends_and_others_are_served(frames, monkeypatch):
     """epoll_ctl(2) fails with ENOSPC when the processes of a user watch too many files."""
     for module in (connection, connection_selector):  # a second frame waits for the next turn, and is not watched then
         monkeypatch.setattr(module, "TURN_SLICE_NS", -1)

@@ -371,9 +371,7 @@ def test_sync_of_a_file_system_that_is_gone_fails(disk, tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSYS, errno.EPERM, errno.EIO])
-def test_write_back_where_the_system_call_is_refused_syncs_the_file(
-    disk: RealDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_write_back_where_the_system_call_is_refused_syncs_the_file(disk, tmp_path, monkeypatch, number):
     file, synced = pooled(disk, tmp_path / "a"), list[int]()
     file.append([b"x"])
 

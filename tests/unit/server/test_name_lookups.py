@@ -34,9 +34,7 @@ def over(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     ended.set()
 
 
-async def test_hung_lookups_of_peers_leave_the_threads_of_other_work_and_other_names_free(
-    over: threading.Event,
-) -> None:
+async def test_hung_lookups_of_peers_leave_the_threads_of_other_work_and_other_names_free(over):
     trio.socket.set_custom_hostname_resolver(NameLookups())
     began = threading.active_count()
     async with trio.open_nursery() as nursery:
@@ -56,9 +54,7 @@ async def fails(host: str) -> None:
     assert caught.value.how == "timeout"
 
 
-async def test_peer_is_unreachable_while_the_system_starts_no_thread(
-    over: threading.Event, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_peer_is_unreachable_while_the_system_starts_no_thread(over, monkeypatch):
     trio.socket.set_custom_hostname_resolver(NameLookups())
     start_no_thread(monkeypatch, times=100)
     with pytest.raises(NotConnectedError) as caught:

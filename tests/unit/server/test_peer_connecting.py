@@ -17,7 +17,7 @@ from yak.server import peer_connect
 from yak.server.peer_connect import NotConnectedError, _handshake, connect_peer
 
 
-async def test_peer_answers_a_request() -> None:
+async def test_peer_answers_a_request():
     async with connected() as (broker, stream):
         broker.ask(SendPeer(1, [frame(b"request")]))
         assert await receive(stream, 11) == frame(b"request")
@@ -30,14 +30,14 @@ async def test_peer_answers_a_request() -> None:
         assert broker.core.events == [PeerConnected(1)]
 
 
-async def test_data_sent_before_the_peer_connection_is_open_is_sent_when_it_opens() -> None:
+async def test_data_sent_before_the_peer_connection_is_open_is_sent_when_it_opens():
     async with running() as (broker, listening):
         broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"ear", b"ly"]))
         sock, _ = await trio.socket.from_stdlib_socket(listening).accept()
         assert await receive(trio.SocketStream(sock), 5) == b"early"
 
 
-async def test_name_is_resolved_and_every_address_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_name_is_resolved_and_every_address_tried(monkeypatch):
     async with running() as (broker, listening):
         with socket.socket() as other:
             other.bind(("127.0.0.1", 0))  # bound and not listening: refuses
@@ -55,7 +55,7 @@ async def test_name_is_resolved_and_every_address_tried(monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_port_without_listener_refuses(host: str) -> None:
+async def test_port_without_listener_refuses(host):
     async with running() as (broker, listening):
         port = port_of(listening)
         listening.close()
@@ -63,15 +63,13 @@ async def test_port_without_listener_refuses(host: str) -> None:
         assert await broker.lost() == PeerLost(1, "refused", "Connection refused")
 
 
-async def test_a_listener_that_takes_no_more_is_a_timeout_and_no_refusal() -> None:
+async def test_a_listener_that_takes_no_more_is_a_timeout_and_no_refusal():
     async with running(peer_connect_ms_max=150) as (broker, listening), full(listening):
         broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
         assert await broker.lost() == PeerLost(1, "timeout", "no answer in 0.15 s")
 
 
-async def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers(monkeypatch):
     async with running(peer_connect_ms_max=200) as (broker, listening), full(listening):
         with socket.socket() as refusing:
             refusing.bind(("127.0.0.1", 0))
@@ -107,7 +105,7 @@ async def test_refused_is_said_only_when_no_address_of_a_name_might_be_the_peers
         ("\0", 1),
     ],
 )
-async def test_an_address_that_is_none_is_unreachable(host: str, port: int) -> None:
+async def test_an_address_that_is_none_is_unreachable(host, port):
     async with running() as (broker, _):
         broker.ask(ConnectPeer(1, host, port))
         lost = await broker.lost()
@@ -115,7 +113,7 @@ async def test_an_address_that_is_none_is_unreachable(host: str, port: int) -> N
         assert lost.reason
 
 
-async def test_no_handle_for_a_socket_is_no_suspicion(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_handle_for_a_socket_is_no_suspicion(monkeypatch):
     async with running() as (broker, listening):
 
         def none_left(*_: object) -> socket.socket:
@@ -127,7 +125,7 @@ async def test_no_handle_for_a_socket_is_no_suspicion(monkeypatch: pytest.Monkey
             assert await broker.lost() == PeerLost(1, "unreachable", "Too many open files")
 
 
-async def test_a_connection_that_met_itself_counts_as_refused() -> None:
+async def test_a_connection_that_met_itself_counts_as_refused():
     """The kernel may lend the very port that is called; it happens once in some 28,000 attempts, so the port is chosen."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
@@ -137,7 +135,7 @@ async def test_a_connection_that_met_itself_counts_as_refused() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="these options are Linux's")
-async def test_kernel_ends_the_connection_to_a_peer_whose_host_is_silent() -> None:
+async def test_kernel_ends_the_connection_to_a_peer_whose_host_is_silent():
     async with connected() as (broker, _stream):
         sock = broker.shell.peers._connections[1].sock
         options = (socket.TCP_USER_TIMEOUT, socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL)
@@ -147,7 +145,7 @@ async def test_kernel_ends_the_connection_to_a_peer_whose_host_is_silent() -> No
         assert (idle_s + interval_s) * 1000 < PEER_SILENT_MS_MAX
 
 
-async def test_peer_connection_may_be_closed_while_it_connects() -> None:
+async def test_peer_connection_may_be_closed_while_it_connects():
     async with running() as (broker, listening), full(listening):
         broker.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)), SendPeer(1, [b"x"]))
         await trio.sleep(0.01)
@@ -159,7 +157,7 @@ async def test_peer_connection_may_be_closed_while_it_connects() -> None:
         assert broker.core.events == []
 
 
-def test_process_resumed_after_the_deadline_makes_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_resumed_after_the_deadline_makes_no_connection(monkeypatch):
     clock = trio.testing.MockClock()
 
     async def addresses(host: str, port: int) -> list[object]:

@@ -29,7 +29,7 @@ from yak.server.listening_sockets import Bound
 from yak.server.sweeper import run_sweeper
 
 
-async def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None:
+async def test_orderly_end_is_reported_as_closed_after_the_last_answer():
     async with connected() as (broker, stream):
         await stream.send_all(frame(b"last words") + b"\0\0")
         await stream.aclose()
@@ -37,15 +37,13 @@ async def test_orderly_end_is_reported_as_closed_after_the_last_answer() -> None
         assert broker.core.answers == [b"last words"]
 
 
-async def test_reset_is_reported_as_reset() -> None:
+async def test_reset_is_reported_as_reset():
     async with running() as (broker, listening):
         reset(await broker.connected_to(listening))
         assert await broker.lost() == PeerLost(1, "reset", "Connection reset by peer")
 
 
-async def test_socket_that_the_kernel_does_not_watch_is_reported_as_unreachable(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_socket_that_the_kernel_does_not_watch_is_reported_as_unreachable(monkeypatch):
     async with running() as (broker, listening):
         await trio.testing.wait_all_tasks_blocked()
         fail = Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
@@ -55,7 +53,7 @@ async def test_socket_that_the_kernel_does_not_watch_is_reported_as_unreachable(
 
 
 @pytest.mark.parametrize("in_order", [True, False])
-async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended(in_order: bool) -> None:
+async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it_ended(in_order):
     async with connected() as (broker, stream):
         await stream.send_all(frame(b"last words"))
         if in_order:
@@ -72,7 +70,7 @@ async def test_a_send_that_fails_first_hides_neither_the_last_answers_nor_how_it
 @pytest.mark.parametrize(
     ("number", "how"), [(errno.ETIMEDOUT, "unreachable"), (errno.EHOSTUNREACH, "unreachable"), (errno.EPIPE, "closed")]
 )
-async def test_other_ends_are_reported_by_their_error(number: int, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_ends_are_reported_by_their_error(number, how, monkeypatch):
     async with connected() as (broker, stream):
 
         def fail(*_: object) -> int:
@@ -83,7 +81,7 @@ async def test_other_ends_are_reported_by_their_error(number: int, how: str, mon
         assert await broker.lost() == PeerLost(1, how, "words")
 
 
-async def test_a_killed_peer_is_seen_at_once_on_an_idle_connection() -> None:
+async def test_a_killed_peer_is_seen_at_once_on_an_idle_connection():
     async with running() as (broker, _):
         script = "import socket, sys, time; s = socket.create_server(('127.0.0.1', 0)); "
         script += "print(s.getsockname()[1], flush=True); c = s.accept(); time.sleep(60)"
@@ -97,9 +95,7 @@ async def test_a_killed_peer_is_seen_at_once_on_an_idle_connection() -> None:
             assert (await broker.lost()).how in ("closed", "reset")
 
 
-async def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_side(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neither_side(caplog):
     """A watch connection asks once and is silent; a probe does not even ask."""
 
     def answer(event: Event) -> list[Effect]:
@@ -121,7 +117,7 @@ async def test_a_silent_connection_that_a_broker_ends_after_a_time_worries_neith
     assert caplog.records == []
 
 
-async def test_all_of_them_end_with_the_nursery_and_quietly() -> None:
+async def test_all_of_them_end_with_the_nursery_and_quietly():
     core = FakeCore()
     async with running(core) as (broker, listening):
         stream = await broker.connected_to(listening)

@@ -22,7 +22,7 @@ def _restore_logger() -> object:
     logging.raiseExceptions = before[3]
 
 
-def test_text_lines_name_the_event_and_its_fields() -> None:
+def test_text_lines_name_the_event_and_its_fields():
     stream = io.StringIO()
     log.set_up("text", "info", stream)
     log.write("info", "ready", {"node": 1, "why": "all is\nwell", "empty": ""})
@@ -32,7 +32,7 @@ def test_text_lines_name_the_event_and_its_fields() -> None:
     assert line.count("\n") == 1
 
 
-def test_json_lines_are_objects_with_the_traceback_in_them() -> None:
+def test_json_lines_are_objects_with_the_traceback_in_them():
     stream = io.StringIO()
     log.set_up("json", "debug", stream)
     try:
@@ -45,12 +45,12 @@ def test_json_lines_are_objects_with_the_traceback_in_them() -> None:
 
 
 @pytest.mark.parametrize(("log_format", "level"), [("xml", "info"), ("text", "loud")])
-def test_unknown_formats_and_levels_are_refused(log_format: str, level: str) -> None:
+def test_unknown_formats_and_levels_are_refused(log_format, level):
     with pytest.raises(UsageError):
         log.set_up(log_format, level)
 
 
-def test_a_rate_limit_counts_what_it_holds_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_limit_counts_what_it_holds_back(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(log.time, "monotonic", lambda: now[0])
     limit = log.RateLimit(burst=2, per_seconds=10)
@@ -61,7 +61,7 @@ def test_a_rate_limit_counts_what_it_holds_back(monkeypatch: pytest.MonkeyPatch)
     assert limit.held_back("a") == 0
 
 
-def test_a_rate_limit_forgets_old_keys_rather_than_grow() -> None:
+def test_a_rate_limit_forgets_old_keys_rather_than_grow():
     limit = log.RateLimit(keys_max=3)
     for number in range(10):
         limit.held_back(str(number))
@@ -69,7 +69,7 @@ def test_a_rate_limit_forgets_old_keys_rather_than_grow() -> None:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_fields_of_every_line_are_in_each_line_and_an_event_has_its_own(log_format: str) -> None:
+def test_fields_of_every_line_are_in_each_line_and_an_event_has_its_own(log_format):
     stream = io.StringIO()
     log.set_up(log_format, "info", stream, {"node_id": 7})
     log.write("info", "one", {"a": 1})
@@ -102,9 +102,7 @@ def write_lines(count: int, fields: dict[str, object]) -> bool:
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 @pytest.mark.parametrize("size", [10, 30_000])
-def test_log_whose_reader_hangs_loses_lines_and_stops_nothing(
-    pipe: tuple[int, TextIO], log_format: str, size: int
-) -> None:
+def test_log_whose_reader_hangs_loses_lines_and_stops_nothing(pipe, log_format, size):
     reading, stream = pipe
     log.set_up(log_format, "info", log.LastingStream(stream))
     assert write_lines(2000, {"text": "x" * size})
@@ -118,7 +116,7 @@ def test_log_whose_reader_hangs_loses_lines_and_stops_nothing(
     assert f"{2000 - len(whole)}" in dropped
 
 
-def test_log_line_longer_than_a_pipe_is_written_whole_to_a_reader_that_reads(pipe: tuple[int, TextIO]) -> None:
+def test_log_line_longer_than_a_pipe_is_written_whole_to_a_reader_that_reads(pipe):
     reading, stream = pipe
     log.set_up("text", "info", log.LastingStream(stream))
     found: list[bytes] = []

@@ -32,7 +32,7 @@ from yak.server.shell import Shell, keep_store_running
 from yak.sim.disk import SimDisk
 
 
-async def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() -> None:
+async def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes():
     async with running() as broker:
         now_ms = broker.shell.clock.now_ms()
         broker.core.due_ms = now_ms + 60_000
@@ -46,7 +46,7 @@ async def test_the_timer_comes_when_it_is_due_and_earlier_when_that_changes() ->
         assert len(broker.core.of(TimerDue)) == 1
 
 
-async def test_core_gets_a_wall_clock_jump_before_the_next_frame() -> None:
+async def test_core_gets_a_wall_clock_jump_before_the_next_frame():
     frames_before: list[list[bytes]] = []
 
     def on_event(event: Event) -> list[Effect]:
@@ -68,7 +68,7 @@ async def test_core_gets_a_wall_clock_jump_before_the_next_frame() -> None:
         assert abs(moved.ahead_ms - 3_600_000) < 100
 
 
-async def test_process_whose_last_log_directory_failed_ends_with_its_exit_code() -> None:
+async def test_process_whose_last_log_directory_failed_ends_with_its_exit_code():
     codes: list[int] = []
 
     class Ended(BaseException):
@@ -86,7 +86,7 @@ async def test_process_whose_last_log_directory_failed_ends_with_its_exit_code()
     assert 7 in {code for code, _meaning in EXIT_CODES}
 
 
-async def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> None:
+async def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others():
     release = threading.Event()
     main_thread = threading.current_thread().name
 
@@ -116,7 +116,7 @@ async def test_jobs_run_in_threads_and_a_stuck_one_does_not_stop_others() -> Non
         assert not broker.shell.jobs._running
 
 
-async def test_dropped_job_that_has_not_begun_ends_without_running() -> None:
+async def test_dropped_job_that_has_not_begun_ends_without_running():
     release, ran = threading.Event(), list[int]()
     async with running() as broker:
         jobs: list[Effect] = [
@@ -133,9 +133,7 @@ async def test_dropped_job_that_has_not_begun_ends_without_running() -> None:
         assert ran == [3]
 
 
-async def test_jobs_past_their_deadline_are_named_and_replaced(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_jobs_past_their_deadline_are_named_and_replaced(monkeypatch, caplog):
     monkeypatch.setitem(__import__("yak.server.jobs", fromlist=["DEADLINE_MS"]).DEADLINE_MS, "delete", 30)
     release = threading.Event()
     async with running() as broker:
@@ -148,7 +146,7 @@ async def test_jobs_past_their_deadline_are_named_and_replaced(
         await broker.until(lambda: len(broker.core.of(JobDone)) == 2)
 
 
-async def test_store_calls_and_ready_reach_their_handlers() -> None:
+async def test_store_calls_and_ready_reach_their_handlers():
     class Echo:
         def __init__(self) -> None:
             self.round_trips = Histogram()

@@ -13,12 +13,12 @@ from tests.unit.server.shell_rig import ProcessHalted, ask, is_closed, one_clien
 from yak.server import connection, log
 
 
-async def test_a_frame_is_answered() -> None:
+async def test_a_frame_is_answered():
     async with one_client() as (_broker, stream):
         assert await ask(stream, b"hello there") == b"hello there"
 
 
-async def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch):
     # on a busy machine 100 frames take longer than a slice
     monkeypatch.setattr(connection, "TURN_SLICE_NS", 10**10)
     async with running() as broker:
@@ -33,7 +33,7 @@ async def test_all_frames_of_one_read_are_one_turn_and_one_send(monkeypatch: pyt
 
 @pytest.mark.parametrize("size", [8, 1000, 200_000, 300_000, 3_000_000])
 @pytest.mark.parametrize("piece", [7, 5_000, 100_000, 10_000_000])
-async def test_frames_of_any_size_arrive_whole_however_they_are_cut(size: int, piece: int) -> None:
+async def test_frames_of_any_size_arrive_whole_however_they_are_cut(size, piece):
     if size > 20_000 * piece:
         pytest.skip("too many pieces to be quick")
     if piece == 7:
@@ -79,11 +79,11 @@ async def refused(data: bytes, kind: str) -> None:
         (struct.pack(">i", 2**31 - 1), "frame-too-large"),
     ],
 )
-async def test_a_length_that_cannot_be_closes_the_connection(data: bytes, kind: str) -> None:
+async def test_a_length_that_cannot_be_closes_the_connection(data, kind):
     await refused(data, kind)
 
 
-async def test_frames_before_a_bad_one_are_answered() -> None:
+async def test_frames_before_a_bad_one_are_answered():
     async with running() as broker:
         stream = await broker.connect()
         await stream.send_all(frame(b"a good one") + struct.pack(">i", -5))
@@ -92,7 +92,7 @@ async def test_frames_before_a_bad_one_are_answered() -> None:
 
 
 @pytest.mark.parametrize("reset", [False, True])
-async def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset: bool) -> None:
+async def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset):
     async with running() as broker:
         stream = await broker.connect()
         await stream.send_all(struct.pack(">i", 1000) + b"half")
@@ -104,9 +104,7 @@ async def test_half_a_frame_and_then_the_end_is_dropped_in_silence(reset: bool) 
 
 
 @pytest.mark.parametrize("word", [b"bug.....", b"assert..", b"effect.."])
-def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(
-    word: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(word, caplog):
     received: list[bytes] = []
 
     async def main() -> None:
@@ -128,7 +126,7 @@ def test_exception_out_of_core_halts_process_and_nothing_of_that_turn_is_sent(
     assert as_json["during"]
 
 
-async def test_close_sends_what_is_queued_first() -> None:
+async def test_close_sends_what_is_queued_first():
     async with running() as broker:
         stream = await broker.connect()
         await stream.send_all(frame(b"big..... 1") + frame(b"close... now") + frame(b"not stepped"))

@@ -28,7 +28,7 @@ from yak.server.low_water import UP_TO_BYTES
 from yak.server.shell import ConnectionLimits, Shell
 
 
-async def test_memory_grows_with_bytes_received_and_not_with_the_length_announced() -> None:
+async def test_memory_grows_with_bytes_received_and_not_with_the_length_announced():
     async with running() as broker:
         streams = [await broker.connect() for _ in range(20)]
         for stream in streams:
@@ -41,7 +41,7 @@ async def test_memory_grows_with_bytes_received_and_not_with_the_length_announce
         await broker.ends_healthy()
 
 
-async def test_client_that_sends_a_large_frame_slowly_is_not_idle() -> None:
+async def test_client_that_sends_a_large_frame_slowly_is_not_idle():
     async with running(ConnectionLimits(idle_ms_max=100)) as broker:
         stream = await broker.connect()
         data = frame(b"long" * 50_000)
@@ -52,7 +52,7 @@ async def test_client_that_sends_a_large_frame_slowly_is_not_idle() -> None:
         assert await is_closed(stream)
 
 
-async def test_deadlines_close_the_silent_the_slow_and_the_idle() -> None:
+async def test_deadlines_close_the_silent_the_slow_and_the_idle():
     # on a busy machine the first byte takes long
     limits = ConnectionLimits(first_byte_ms_max=800, frame_ms_max=lambda _size: 150, idle_ms_max=300)
     async with running(limits) as broker:
@@ -81,7 +81,7 @@ async def test_deadlines_close_the_silent_the_slow_and_the_idle() -> None:
         await broker.is_healthy()
 
 
-async def test_connection_whose_bytes_wait_for_its_turn_passes_no_deadline() -> None:
+async def test_connection_whose_bytes_wait_for_its_turn_passes_no_deadline():
     limits = ConnectionLimits(first_byte_ms_max=300, frame_ms_max=lambda _size: 300)
     async with running(limits) as broker:
         new, partial = await broker.connect(), await broker.connect()
@@ -102,7 +102,7 @@ async def test_connection_whose_bytes_wait_for_its_turn_passes_no_deadline() -> 
         await new.aclose()
 
 
-async def test_connection_is_idle_only_from_its_last_answer_on() -> None:
+async def test_connection_is_idle_only_from_its_last_answer_on():
     async with running(ConnectionLimits(idle_ms_max=1000)) as broker:
         stream = await broker.connect()
         await stream.send_all(frame(b"hold...."))
@@ -118,7 +118,7 @@ async def test_connection_is_idle_only_from_its_last_answer_on() -> None:
         assert await ask(stream, b"still there") == b"still there"
 
 
-async def test_client_address_over_its_connection_limit_is_refused_until_one_closes() -> None:
+async def test_client_address_over_its_connection_limit_is_refused_until_one_closes():
     async with running(ConnectionLimits(connections_per_ip_max=3)) as broker:
         streams = [await broker.connect() for _ in range(3)]
         for stream in streams:
@@ -132,7 +132,7 @@ async def test_client_address_over_its_connection_limit_is_refused_until_one_clo
         await broker.ends_healthy()
 
 
-async def test_changed_limits_count_for_the_next_connections() -> None:
+async def test_changed_limits_count_for_the_next_connections():
     limits: list[Effect] = [LimitConnections(9, 1), LimitConnections(2, 9), LimitConnections(1_000, 9)]
     core = ScriptedCore(on_event=lambda event: [limits.pop(0)] if type(event) is TimerDue else [])
     async with running(ConnectionLimits(connections_possible=3), core=core) as broker:
@@ -164,7 +164,7 @@ class ProvingCore(ScriptedCore):
         return effects
 
 
-async def test_other_brokers_get_in_when_clients_took_all_connections() -> None:
+async def test_other_brokers_get_in_when_clients_took_all_connections():
     limits = ConnectionLimits(connections_per_ip_max=2, peers_reserved=2, peers_proving_max=3, peer_proof_ms_max=300)
     async with running(limits, core=ProvingCore()) as broker:
         held = [await broker.connect() for _ in range(2)]
@@ -189,7 +189,7 @@ async def test_other_brokers_get_in_when_clients_took_all_connections() -> None:
 
 @pytest.mark.parametrize("client_id", [b"yak-watch", b"yak-replica:2", b"rdkafka"])
 @pytest.mark.parametrize("first", [b"", request(HANDSHAKE)])
-async def test_a_request_before_the_proof_closes_a_connection_of_the_reserve(client_id: bytes, first: bytes) -> None:
+async def test_a_request_before_the_proof_closes_a_connection_of_the_reserve(client_id, first):
     async with running(ConnectionLimits(connections_per_ip_max=0), core=ProvingCore()) as broker:
         stream = await broker.connect()
         if first:
@@ -199,7 +199,7 @@ async def test_a_request_before_the_proof_closes_a_connection_of_the_reserve(cli
         assert [bytes(each) for turn in broker.core.turns for each in turn] == ([first] if first else [])
 
 
-async def test_unauthenticated_connections_exclude_no_broker() -> None:
+async def test_unauthenticated_connections_exclude_no_broker():
     limits = ConnectionLimits(connections_per_ip_max=0, peers_reserved=2, peers_proving_max=3)
     async with running(limits, core=ProvingCore()) as broker:
         flood = []
@@ -214,7 +214,7 @@ async def test_unauthenticated_connections_exclude_no_broker() -> None:
             await stream.aclose()
 
 
-async def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -> None:
+async def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order():
     async with one_client() as (broker, stream):
         count = 25
         await stream.send_all(b"".join(frame(b"big..... %04d" % number) for number in range(count)))
@@ -226,7 +226,7 @@ async def test_a_client_that_does_not_read_is_not_read_and_gets_all_in_order() -
         assert await ask(stream, b"and again") == b"and again"
 
 
-async def test_large_request_without_an_answer_stops_the_reading_at_once() -> None:
+async def test_large_request_without_an_answer_stops_the_reading_at_once():
     async with running(ConnectionLimits(in_flight_max=1)) as broker:
         stream, other = await broker.connect(), await broker.connect()
         held = [b"hold.... %04d" % number + bytes(LARGE_REQUEST_ELEMENTS) for number in range(4)]
@@ -245,7 +245,7 @@ async def test_large_request_without_an_answer_stops_the_reading_at_once() -> No
         await broker.ends_healthy()
 
 
-async def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered() -> None:
+async def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answered():
     async with running(ConnectionLimits(in_flight_max=64)) as broker:
         stream, other = await broker.connect(), await broker.connect()
         held = [b"hold.... %04d" % number for number in range(200)]
@@ -269,7 +269,7 @@ async def test_too_many_unanswered_requests_stop_the_reading_until_they_are_answ
         await broker.ends_healthy()
 
 
-async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -> None:
+async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time():
     async with running(ConnectionLimits(memory_bytes_max=1_000_000)) as broker:
         streams = [await broker.connect() for _ in range(5)]
         data = frame(bytes(2_000_000))
@@ -293,9 +293,7 @@ async def test_full_memory_lets_one_partly_received_frame_continue_at_a_time() -
         await broker.ends_healthy()
 
 
-async def test_length_of_the_frame_behind_a_full_slice_is_checked_before_the_frame_is_received(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_length_of_the_frame_behind_a_full_slice_is_checked_before_the_frame_is_received(monkeypatch):
     monkeypatch.setattr(connections, "TURN_SLICE_NS", -1)
     monkeypatch.setattr(receive_buffer, "_OWN_FROM_BYTES", 1_000)
     async with running() as broker:
@@ -318,9 +316,7 @@ class FillingCore(ScriptedCore):
         return super()._frame(connection_id, data)
 
 
-async def test_connection_with_whole_frames_left_takes_the_turn_of_no_partial_frame_in_full_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_connection_with_whole_frames_left_takes_the_turn_of_no_partial_frame_in_full_memory(monkeypatch):
     monkeypatch.setattr(connections, "TURN_SLICE_NS", -1)
     core = FillingCore()
     async with running(ConnectionLimits(memory_bytes_max=1_000_000), core) as broker:
@@ -337,7 +333,7 @@ async def test_connection_with_whole_frames_left_takes_the_turn_of_no_partial_fr
         await broker.ends_healthy()
 
 
-async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch):
     real_accept = socket.socket.accept
     failures = [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.ENOBUFS]
 
@@ -359,7 +355,7 @@ async def test_the_accept_loop_lives_on_without_file_handles(monkeypatch: pytest
         assert broker.shell.counters.bad_requests["accept-failed"] == 2  # the reserve's own accept took one
 
 
-async def test_ten_thousand_idle_connections_would_hold_no_buffers() -> None:
+async def test_ten_thousand_idle_connections_would_hold_no_buffers():
     async with running() as broker:
         streams = [await broker.connect() for _ in range(30)]
         for stream in streams:
@@ -368,7 +364,7 @@ async def test_ten_thousand_idle_connections_would_hold_no_buffers() -> None:
         assert all(c.input._own is None and c.input._rest == b"" and not c.outgoing for c in connections)
 
 
-async def test_lines_that_a_client_can_provoke_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_lines_that_a_client_can_provoke_do_not_fill_the_log(caplog):
     caplog.set_level("INFO")
     async with running() as broker:
         for _ in range(20):
@@ -385,7 +381,7 @@ async def not_read(broker: Running, stream: trio.SocketStream) -> None:
     await broker.until(lambda: broker.shell.counters.pauses > 0)
 
 
-async def test_client_that_closes_while_it_is_not_read_is_noticed_and_its_last_requests_are_stepped() -> None:
+async def test_client_that_closes_while_it_is_not_read_is_noticed_and_its_last_requests_are_stepped():
     async with running(ConnectionLimits(in_flight_max=2)) as broker:
         stream = await broker.connect()
         await not_read(broker, stream)
@@ -407,7 +403,7 @@ async def fill(broker: Running, stream: trio.SocketStream, request: bytes = b"bi
     await broker.until(lambda: connection.unsent_bytes > 0)
 
 
-async def test_client_that_ends_its_side_gets_the_replies_that_it_had_not_read_yet() -> None:
+async def test_client_that_ends_its_side_gets_the_replies_that_it_had_not_read_yet():
     async with running() as broker:
         stream = await broker.connect()
         await fill(broker, stream)
@@ -419,7 +415,7 @@ async def test_client_that_ends_its_side_gets_the_replies_that_it_had_not_read_y
         await broker.is_healthy()
 
 
-async def test_client_that_ended_its_side_is_sent_replies_as_long_as_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_ended_its_side_is_sent_replies_as_long_as_it_reads(monkeypatch):
     monkeypatch.setattr(connections, "_CLOSE_DRAIN_SECONDS", 0.5)
     async with running() as broker:
         slow = await broker.connect()
@@ -438,7 +434,7 @@ async def test_client_that_ended_its_side_is_sent_replies_as_long_as_it_reads(mo
         await broker.ends_healthy()
 
 
-async def test_client_that_does_not_read_its_replies_is_closed_when_it_is_idle() -> None:
+async def test_client_that_does_not_read_its_replies_is_closed_when_it_is_idle():
     async with running(ConnectionLimits(idle_ms_max=100)) as broker:
         for is_paused in (False, True):
             stream = await broker.connect()
@@ -453,7 +449,7 @@ async def test_client_that_does_not_read_its_replies_is_closed_when_it_is_idle()
         await broker.is_healthy()
 
 
-async def test_client_that_resets_while_it_is_not_read_is_noticed() -> None:
+async def test_client_that_resets_while_it_is_not_read_is_noticed():
     async with running(ConnectionLimits(in_flight_max=2)) as broker:
         stream = await broker.connect()
         await not_read(broker, stream)
@@ -463,7 +459,7 @@ async def test_client_that_resets_while_it_is_not_read_is_noticed() -> None:
         await broker.is_healthy()
 
 
-async def test_client_that_stays_is_not_read_until_it_has_answers() -> None:
+async def test_client_that_stays_is_not_read_until_it_has_answers():
     async with running(ConnectionLimits(in_flight_max=2)) as broker:
         stream = await broker.connect()
         await not_read(broker, stream)
@@ -472,7 +468,7 @@ async def test_client_that_stays_is_not_read_until_it_has_answers() -> None:
         assert not broker.core.of(ConnectionClosed)
 
 
-async def test_bytes_that_the_core_holds_count_as_memory() -> None:
+async def test_bytes_that_the_core_holds_count_as_memory():
     async with one_client() as (broker, stream):
         broker.core.held_bytes = 5_000
         assert await ask(stream, b"anything") == b"anything"

@@ -17,7 +17,6 @@ import pytest
 import trio
 import trio.abc
 
-from tests.unit.security.identities import Identities
 from tests.unit.server.shell_rig import Running, running
 from tests.unit.server.tls_rig import running_tls, secured, trusting
 from yak.core.events import (
@@ -215,16 +214,14 @@ def limits_of(seed: int) -> ConnectionLimits:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_every_request_of_any_traffic_is_answered_once_and_in_order(seed: int) -> None:
+async def test_every_request_of_any_traffic_is_answered_once_and_in_order(seed):
     limits = limits_of(seed)
     async with running(limits, core=DelayingCore()) as broker:  # type: ignore[arg-type]
         await exchange(broker, seed, broker.connect)
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_every_request_of_any_traffic_under_tls_is_answered_once_and_in_order(
-    known: Identities, seed: int
-) -> None:
+async def test_every_request_of_any_traffic_under_tls_is_answered_once_and_in_order(known, seed):
     limits = limits_of(seed)
     core = DelayingCore()
     async with running_tls(known.configs, limits, core) as (broker, _tls):  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ def time_frames(broker: Running) -> None:
     broker.shell.clock = FrameClock(lambda: sum(map(len, broker.core.turns)))
 
 
-async def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> None:
+async def test_pipelined_requests_of_one_connection_are_cut_into_slices():
     async with running() as broker:
         time_frames(broker)
         stream = await broker.connect()
@@ -47,7 +47,7 @@ async def test_pipelined_requests_of_one_connection_are_cut_into_slices() -> Non
         await broker.ends_healthy()
 
 
-async def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn() -> None:
+async def test_slices_of_a_connection_are_longer_only_while_no_other_has_a_turn():
     async with running() as broker:
         time_frames(broker)
         greedy, other = await broker.connect(), await broker.connect()
@@ -79,7 +79,7 @@ async def pipeline(broker: Running, connections: list[trio.SocketStream]) -> byt
     return data
 
 
-async def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones() -> None:
+async def test_other_connections_are_served_between_the_slices_of_many_pipelining_ones():
     async with running() as broker:
         time_frames(broker)
         healthy = await broker.connect()
@@ -95,7 +95,7 @@ async def test_other_connections_are_served_between_the_slices_of_many_pipelinin
         await broker.ends_healthy()
 
 
-async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones() -> None:
+async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelining_ones():
     async with running() as broker:
         time_frames(broker)
         greedy = [await broker.connect() for _ in range(50)]
@@ -114,9 +114,7 @@ async def test_first_request_of_a_new_connection_does_not_wait_for_many_pipelini
 @pytest.mark.parametrize(
     ("api_key", "weight"), [(API_VERSIONS, Weight.NEW), (SASL_HANDSHAKE, Weight.NEW), (FETCH, Weight.HEAVY)]
 )
-async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_cheap(
-    api_key: int, weight: Weight
-) -> None:
+async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_cheap(api_key, weight):
     async with running() as broker:
         with socket.create_connection(("127.0.0.1", broker.port)) as client:
             await broker.until(lambda: len(broker.shell.selector._readers) == 1)
@@ -127,7 +125,7 @@ async def test_new_connection_waits_for_heavy_ones_unless_its_first_request_is_c
         await broker.is_healthy()
 
 
-async def test_large_frame_is_received_in_bounded_reads() -> None:
+async def test_large_frame_is_received_in_bounded_reads():
     async with one_client(ConnectionLimits(unsent_reply_bytes_max=100 << 20)) as (broker, stream):
         data = frame(b"large..." * (1 << 20))
         received: list[int] = []
@@ -140,7 +138,7 @@ async def test_large_frame_is_received_in_bounded_reads() -> None:
         assert max(received) <= LARGE_FRAME_READ_BYTES_MAX
 
 
-def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> None:
+def test_large_frames_fill_half_of_the_memory_and_small_requests_continue():
     memory = Memory(100)
     memory.change_frames(60)
     assert memory.may_read("first", in_frame=True, in_large_frame=True), "one at a time may always read on"
@@ -157,7 +155,7 @@ def test_large_frames_fill_half_of_the_memory_and_small_requests_continue() -> N
     assert waiting.is_set()
 
 
-async def test_connection_that_used_many_slices_stays_heavy_for_a_while() -> None:
+async def test_connection_that_used_many_slices_stays_heavy_for_a_while():
     async with running() as broker:
         time_frames(broker)
         stream = await broker.connect()

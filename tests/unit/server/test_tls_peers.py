@@ -1,12 +1,11 @@
 """Connections between brokers under TLS, against a listener of the same settings."""
 
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
 
-from tests.unit.security.identities import Identities, make
+from tests.unit.security.identities import make
 from tests.unit.server.frames import frame
 from tests.unit.server.peers_rig import Running, port_of, running
 from tests.unit.server.tls_rig import running_tls
@@ -21,7 +20,7 @@ def use_tls(caller: Running, configs: dict[str, str]) -> None:
     caller.shell.peers.make = partial(TlsPeerConnection, ListenerTls("SSL", configs))
 
 
-async def test_peer_answers_a_request_under_tls(known: Identities) -> None:
+async def test_peer_answers_a_request_under_tls(known):
     async with running_tls(known.configs | CLIENT_AUTH) as (broker, _), running() as (caller, _listening):
         use_tls(caller, known.configs)
         caller.ask(ConnectPeer(1, "localhost", broker.port), SendPeer(1, [frame(b"sent early")]))
@@ -47,15 +46,13 @@ async def lost_reason(listener: dict[str, str], caller_configs: dict[str, str], 
     return lost
 
 
-async def test_peer_of_another_authority_is_lost(known: Identities, strange: Identities) -> None:
+async def test_peer_of_another_authority_is_lost(known, strange):
     lost = await lost_reason(strange.configs, known.configs, "localhost")
     assert lost.how == "unreachable"
     assert "certificate is refused" in lost.reason
 
 
-async def test_peer_with_another_host_name_is_lost_unless_names_are_not_checked(
-    known: Identities, tmp_path: Path
-) -> None:
+async def test_peer_with_another_host_name_is_lost_unless_names_are_not_checked(known, tmp_path):
     elsewhere = make(tmp_path / "certs", hosts=["elsewhere.example"])
     lost = await lost_reason(elsewhere.configs, elsewhere.configs, "127.0.0.1")
     assert "IP address mismatch" in lost.reason
@@ -66,7 +63,7 @@ async def test_peer_with_another_host_name_is_lost_unless_names_are_not_checked(
         caller.ask(ClosePeer(1))
 
 
-async def test_peer_that_speaks_no_tls_is_lost_in_time(known: Identities) -> None:
+async def test_peer_that_speaks_no_tls_is_lost_in_time(known):
     async with running(peer_connect_ms_max=500) as (caller, listening):
         use_tls(caller, known.configs)
         caller.ask(ConnectPeer(1, "127.0.0.1", port_of(listening)))
@@ -74,7 +71,7 @@ async def test_peer_that_speaks_no_tls_is_lost_in_time(known: Identities) -> Non
         assert (lost.how, lost.reason) == ("timeout", "no TLS handshake in 500 ms")
 
 
-async def test_peer_that_closes_during_the_handshake_is_lost(known: Identities) -> None:
+async def test_peer_that_closes_during_the_handshake_is_lost(known):
     async with running() as (caller, listening):
         use_tls(caller, known.configs)
         caller.ask(ConnectPeer(1, "localhost", port_of(listening)))
@@ -84,7 +81,7 @@ async def test_peer_that_closes_during_the_handshake_is_lost(known: Identities) 
 
 
 @pytest.mark.parametrize("when", ["at once", "in the handshake"])
-async def test_close_during_the_handshake_leaves_nothing(known: Identities, when: str) -> None:
+async def test_close_during_the_handshake_leaves_nothing(known, when):
     async with running() as (caller, listening):
         use_tls(caller, known.configs)
         caller.ask(ConnectPeer(1, "localhost", port_of(listening)))

@@ -106,9 +106,7 @@ def identities(known: Identities) -> Identities:
     turns=st.lists(st.lists(st.integers(0, 400_000), max_size=6), min_size=1, max_size=5),
     room=st.lists(st.sampled_from([0, 1, 5, 1000, 16_000, 200_000]), max_size=30),
 )
-def test_queued_parts_leave_in_order_whatever_the_socket_takes(
-    identities: Identities, turns: list[list[int]], room: list[int]
-) -> None:
+def test_queued_parts_leave_in_order_whatever_the_socket_takes(identities, turns, room):
     pair = Pair(identities)
     pair.sock.room = room
     sending = Sending(cast("ssl.SSLSocket", pair.tls))
@@ -135,9 +133,7 @@ def test_queued_parts_leave_in_order_whatever_the_socket_takes(
     pieces=st.lists(st.sampled_from([1, 5, 4_000, 70_000]), max_size=20),
     sizes=st.lists(st.integers(100, 300_000), min_size=1, max_size=5),
 )
-def test_received_bytes_are_whole_whatever_comes_at_once(
-    identities: Identities, data: list[int], pieces: list[int], sizes: list[int]
-) -> None:
+def test_received_bytes_are_whole_whatever_comes_at_once(identities, data, pieces, sizes):
     pair = Pair(identities)
     pair.sock.pieces = pieces
     expected = b"".join(bytes([number % 256]) * size for number, size in enumerate(data))
@@ -159,7 +155,7 @@ def test_received_bytes_are_whole_whatever_comes_at_once(
     assert received == expected
 
 
-def test_end_without_notice_and_with_it_is_the_end(known: Identities) -> None:
+def test_end_without_notice_and_with_it_is_the_end(known):
     for says_so in (True, False):
         pair = Pair(known)
         if says_so:
@@ -171,5 +167,5 @@ def test_end_without_notice_and_with_it_is_the_end(known: Identities) -> None:
         assert pair.tls.recv_into(bytearray(100)) == 0
 
 
-def test_low_water_is_never_marked() -> None:
+def test_low_water_is_never_marked():
     assert NoLowWater().mark(None, 1 << 20) is False  # type: ignore[arg-type]

@@ -42,9 +42,7 @@ WHOLE, NONE = ((0, 1), (1, 2), (3, 3)), ((3, 3),)
         (OK, (*WHOLE, (4, 2)), [Kind.DUPLICATE]),
     ],
 )
-def test_transaction_is_read_whole_and_once_or_not_at_all(
-    outcome: Outcome, read: tuple[tuple[int, int], ...], found: list[Kind]
-) -> None:
+def test_transaction_is_read_whole_and_once_or_not_at_all(outcome, read, found):
     history = transaction(outcome, *read, end=5)
     # A missing record is also one that the reader passed over.
     assert [each for each in kinds(history) if not each.endswith("poll-skip")] == found
@@ -90,22 +88,20 @@ def chain(*steps: tuple[Outcome, tuple[int, ...], bool], committed: int) -> Hist
         ([(FAIL, (0, 1, 2), False)], [Kind.LOST_INPUT]),
     ],
 )
-def test_each_input_is_processed_in_one_transaction_that_took_effect(
-    steps: list[tuple[Outcome, tuple[int, ...], bool]], found: list[Kind]
-) -> None:
+def test_each_input_is_processed_in_one_transaction_that_took_effect(steps, found):
     history = chain(*steps, committed=3)
     assert [each for each in kinds(history) if each.startswith(("lost-i", "duplicate-i"))] == found
     if not found:
         assert check_history(history).holds
 
 
-def test_input_of_a_transaction_of_unknown_outcome_is_not_lost_before_the_end() -> None:
+def test_input_of_a_transaction_of_unknown_outcome_is_not_lost_before_the_end():
     history = chain((INFO, (0, 1), False), (OK, (2,), True), committed=3)
     history.finals.clear()
     assert Kind.LOST_INPUT not in kinds(history)
 
 
-def test_report_counts_transactions_and_their_inputs() -> None:
+def test_report_counts_transactions_and_their_inputs():
     history = chain((OK, (0,), True), (FAIL, (1,), False), (INFO, (1,), False), (OK, (1, 2), True), committed=3)
     assert check_history(history).as_json()["transactions"] == {
         "committed": 2,

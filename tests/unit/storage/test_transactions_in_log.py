@@ -204,9 +204,7 @@ def test_records_outside_of_an_open_transaction_are_refused(bench):
         (2, 0, ErrorCode.invalid_txn_state),
     ],
 )
-def test_batch_outside_of_an_open_transaction_is_checked_for_its_epoch_and_sequence_first(
-    bench, epoch: int, sequence: int, code: ErrorCode
-) -> None:
+def test_batch_outside_of_an_open_transaction_is_checked_for_its_epoch_and_sequence_first(bench, epoch, sequence, code):
     write(bench, 1, 0, epoch=1)
     with pytest.raises(PeerError) as refused:
         write(bench, 1, sequence, epoch=epoch, transactional=False)
@@ -478,7 +476,7 @@ def test_swap_of_a_cleaned_segment_that_two_kills_interrupt_keeps_the_aborted_tr
 
 
 @pytest.mark.parametrize("marker_epoch", [0, 1])
-def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(bench, marker_epoch: int) -> None:
+def test_last_timestamp_of_a_producer_is_that_of_its_marker_until_it_writes_again(bench, marker_epoch):
     def timestamps() -> list[int]:
         return [each.last_timestamp for each in bench.log.producers.describe()]
 

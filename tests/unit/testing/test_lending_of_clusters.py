@@ -52,7 +52,7 @@ def lend_and_give_back(session: Session, shape: ClusterShape) -> Cluster:
     return cluster
 
 
-def test_tests_of_one_shape_take_turns_with_one_cluster(session: Session) -> None:
+def test_tests_of_one_shape_take_turns_with_one_cluster(session):
     first = lend_and_give_back(session, ONE)
     other = lend_and_give_back(session, TWO)
     assert other is not first
@@ -60,7 +60,7 @@ def test_tests_of_one_shape_take_turns_with_one_cluster(session: Session) -> Non
     assert session.lend(ONE) is not first
 
 
-def test_fresh_cluster_is_lent_to_no_other_test_before_or_after(session: Session) -> None:
+def test_fresh_cluster_is_lent_to_no_other_test_before_or_after(session):
     idle = lend_and_give_back(session, ONE)
     fresh = session.lend(ONE, fresh=True)
     assert fresh is not idle
@@ -71,7 +71,7 @@ def test_fresh_cluster_is_lent_to_no_other_test_before_or_after(session: Session
 
 
 @pytest.mark.parametrize("deed", ["kill", "pause", "restart"])
-def test_lent_cluster_that_was_disturbed_is_ended_and_replaced(session: Session, deed: str) -> None:
+def test_lent_cluster_that_was_disturbed_is_ended_and_replaced(session, deed):
     cluster = session.lend(ONE)
     getattr(cluster, deed)(1)
     left = [broker.pid for broker in cluster.brokers if broker.pid is not None]
@@ -80,22 +80,20 @@ def test_lent_cluster_that_was_disturbed_is_ended_and_replaced(session: Session,
     assert session.lend(ONE) is not cluster
 
 
-def test_returned_cluster_that_lost_a_broker_by_itself_is_replaced(session: Session) -> None:
+def test_returned_cluster_that_lost_a_broker_by_itself_is_replaced(session):
     cluster = lend_and_give_back(session, ONE)
     kill(broker_of(cluster))
     assert session.lend(ONE) is not cluster
 
 
 @pytest.mark.parametrize("check", ["_configs_are_untouched", "_clients_are_untouched"])
-def test_returned_cluster_that_cannot_be_emptied_is_replaced(
-    session: Session, check: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_returned_cluster_that_cannot_be_emptied_is_replaced(session, check, monkeypatch):
     cluster = lend_and_give_back(session, ONE)
     monkeypatch.setattr(Cluster, check, lambda self: False)
     assert session.lend(ONE) is not cluster
 
 
-def test_only_a_few_stay_idle(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_few_stay_idle(session, monkeypatch):
     monkeypatch.setattr(module, "_IDLE_MAX", 1)
     first = lend_and_give_back(session, ONE)
     process = broker_of(first)
@@ -104,7 +102,7 @@ def test_only_a_few_stay_idle(session: Session, monkeypatch: pytest.MonkeyPatch)
     assert session.lend(TWO) is second
 
 
-def test_the_log_of_one_that_was_ended_can_be_read_until_the_next_is_lent(session: Session) -> None:
+def test_the_log_of_one_that_was_ended_can_be_read_until_the_next_is_lent(session):
     cluster = session.lend(ONE)
     session.give_back(cluster, fresh=True)
     assert "node 1 with unix://" in cluster.log(1)
@@ -112,12 +110,12 @@ def test_the_log_of_one_that_was_ended_can_be_read_until_the_next_is_lent(sessio
     assert not Path(cluster.data_dir).exists()
 
 
-def test_cluster_lent_again_starts_with_an_empty_log(session: Session) -> None:
+def test_cluster_lent_again_starts_with_an_empty_log(session):
     lend_and_give_back(session, ONE)
     assert session.lend(ONE).log(1) == ""
 
 
-def test_each_has_a_database_of_its_own_and_they_come_round(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_has_a_database_of_its_own_and_they_come_round(session, monkeypatch):
     monkeypatch.setattr("yak.testing.session._DATABASES", 2)
     first, second = session.lend(ONE), session.lend(ONE)
     assert first.store_url != second.store_url
@@ -127,7 +125,7 @@ def test_each_has_a_database_of_its_own_and_they_come_round(session: Session, mo
     assert third.store_url.partition("?")[0] != first.store_url.partition("?")[0]
 
 
-def test_a_port_stays_the_clusters_own_while_its_broker_is_dead(session: Session) -> None:
+def test_a_port_stays_the_clusters_own_while_its_broker_is_dead(session):
     cluster = session.lend(ONE)
     port = cluster.brokers[0].port
     cluster.kill(1)
@@ -137,7 +135,7 @@ def test_a_port_stays_the_clusters_own_while_its_broker_is_dead(session: Session
     assert cluster.brokers[0].port == port
 
 
-def test_the_end_leaves_no_process_and_no_file(stand_in: None) -> None:
+def test_the_end_leaves_no_process_and_no_file(stand_in):
     session = Session()
     lent, idle = session.lend(ONE), session.lend(TWO)
     session.give_back(idle)
@@ -150,16 +148,14 @@ def test_the_end_leaves_no_process_and_no_file(stand_in: None) -> None:
     assert not folder.exists()
 
 
-def test_a_guardian_that_ends_late_fails_no_run(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_guardian_that_ends_late_fails_no_run(stand_in, monkeypatch):
     monkeypatch.setattr(guardian, "_END_SECONDS", 0.0)
     session = Session()
     session.lend(ONE)
     session.close()
 
 
-def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
-    session: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(session, monkeypatch):
     monkeypatch.setenv("STAND_IN", "refuses")
     with raises_error(StartRefused, "data-dir-locked", match="cannot open it"):
         session.lend(ONE)
@@ -171,9 +167,7 @@ def test_a_broker_that_does_not_start_says_why_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("program", "code"), [("/no/such/server", "no-redis-server"), ("/bin/false", "redis-ended")])
-def test_store_that_does_not_start_is_reported_each_time(
-    session: Session, program: str, code: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_store_that_does_not_start_is_reported_each_time(session, program, code, monkeypatch):
     monkeypatch.setenv("YAK_REDIS_SERVER", program)
     for _ in range(2):
         with raises_error(YakError, code):
@@ -182,9 +176,7 @@ def test_store_that_does_not_start_is_reported_each_time(
     assert session.lend(ONE).brokers[0].state == "running"
 
 
-def test_a_path_too_long_for_a_socket_is_no_reason_to_fail(
-    stand_in: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_path_too_long_for_a_socket_is_no_reason_to_fail(stand_in, tmp_path, monkeypatch):
     long = tmp_path / ("x" * 100)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
@@ -198,7 +190,7 @@ def test_a_path_too_long_for_a_socket_is_no_reason_to_fail(
     assert list(long.iterdir()) == []
 
 
-def test_cluster_for_one_block_is_removed_after_the_block(stand_in: None) -> None:
+def test_cluster_for_one_block_is_removed_after_the_block(stand_in):
     with pytest.raises(ZeroDivisionError), run_cluster(brokers=1, configs={"num.partitions": 2}) as cluster:  # noqa: PT012
         processes = [identify(broker.pid or 0) for broker in cluster.brokers]
         _ = 1 / 0
@@ -211,7 +203,7 @@ def test_cluster_for_one_block_is_removed_after_the_block(stand_in: None) -> Non
     assert repr(cluster) == "<Cluster ended>"
 
 
-def test_forked_child_that_ends_leaves_the_clusters_to_its_parent(session: Session) -> None:
+def test_forked_child_that_ends_leaves_the_clusters_to_its_parent(session):
     fresh, shared = session.lend(ONE, fresh=True), session.lend(TWO)
     child = os.fork()
     if child == 0:

@@ -57,7 +57,7 @@ def ask(*lines: str) -> list[dict[str, Any]]:
 LEND = json.dumps({"call": "lend", "brokers": 3, "configs": {"num.partitions": 6}, "fresh": True})
 
 
-def test_a_cluster_is_lent_used_and_given_back_and_all_end_with_the_input(session: FakeSession) -> None:
+def test_a_cluster_is_lent_used_and_given_back_and_all_end_with_the_input(session):
     answers = ask(
         LEND,
         '{"call": "kill", "cluster": 1, "arguments": {"node": 1}}',
@@ -73,7 +73,7 @@ def test_a_cluster_is_lent_used_and_given_back_and_all_end_with_the_input(sessio
     assert session.said == [(ClusterShape.of(3, {"num.partitions": "6"}), True), ("back", False), "closed"]
 
 
-def test_refusal_of_the_cluster_has_code_reason_and_remedy(session: FakeSession) -> None:
+def test_refusal_of_the_cluster_has_code_reason_and_remedy(session):
     _, refused = ask(LEND, '{"call": "kill", "cluster": 1, "arguments": {"node": 2}}')
     assert refused["error"] == {
         "code": "unknown-node",
@@ -83,9 +83,7 @@ def test_refusal_of_the_cluster_has_code_reason_and_remedy(session: FakeSession)
     }
 
 
-def test_full_disk_is_an_answer_and_the_next_request_is_answered(
-    session: FakeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_disk_is_an_answer_and_the_next_request_is_answered(session, monkeypatch):
     def restart(self: FakeCluster, node: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/cluster.json")
 
@@ -111,7 +109,7 @@ def test_full_disk_is_an_answer_and_the_next_request_is_answered(
         '{"call": "lend", "brokers": 1, "configs": ["a=b"], "fresh": false}',
     ],
 )
-def test_request_that_makes_no_sense_is_refused_and_the_next_one_answered(session: FakeSession, line: str) -> None:
+def test_request_that_makes_no_sense_is_refused_and_the_next_one_answered(session, line):
     _, refused, brokers = ask(LEND, line, '{"call": "brokers", "cluster": 1}')
     assert refused["error"]["code"] == "usage"
     assert len(brokers["result"]) == 1

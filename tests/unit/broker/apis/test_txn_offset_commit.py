@@ -146,7 +146,7 @@ def rig(verifier: Verifier) -> TransactionsRig:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_offsets_count_when_the_transaction_commits_in_every_version(rig: TransactionsRig, version: int) -> None:
+def test_offsets_count_when_the_transaction_commits_in_every_version(rig, version):
     rig.commit({("orders", 0): 3})
     assert rig.txn_commit({("orders", 0): 7, ("orders", 1): 8}, version=version) == {
         ("orders", 0): NONE,
@@ -160,21 +160,21 @@ def test_offsets_count_when_the_transaction_commits_in_every_version(rig: Transa
     assert found.topics[0].partitions[0].committed_leader_epoch == (5 if version >= 2 else -1)
 
 
-def test_offsets_of_an_aborted_transaction_are_dropped(rig: TransactionsRig) -> None:
+def test_offsets_of_an_aborted_transaction_are_dropped(rig):
     rig.commit({("orders", 0): 3})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
     rig.end(is_commit=False)
     assert rig.stable(0, 1) == [3, -1]
 
 
-def test_offsets_without_a_producer_id_are_committed_at_once(rig: TransactionsRig) -> None:
+def test_offsets_without_a_producer_id_are_committed_at_once(rig):
     rig.txn_commit({("orders", 0): 7}, producer=-1, epoch=-1)
     assert rig.stable(0) == [7]
     rig.restart_groups()
     assert rig.stable(0) == [7]
 
 
-def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig: TransactionsRig) -> None:
+def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig):
     rig.commit({("orders", 0): 3, ("orders", 3): 4})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
     (found,) = rig.fetch_groups(("g", None))
@@ -185,9 +185,7 @@ def test_fetch_of_all_offsets_lists_committed_ones_and_marks_the_unstable(rig: T
 
 
 @pytest.mark.parametrize(("name", "offset"), [("librdkafka", -1000), ("apache-kafka-java", -1)])
-def test_unstable_partition_has_the_offset_that_librdkafka_queries_again(
-    rig: TransactionsRig, name: str, offset: int
-) -> None:
+def test_unstable_partition_has_the_offset_that_librdkafka_queries_again(rig, name, offset):
     """With -1, librdkafka would begin at `auto.offset.reset` if its assignment has changed since the request."""
     rig.commit({("orders", 0): 3})
     rig.txn_commit({("orders", 0): 7})
@@ -196,7 +194,7 @@ def test_unstable_partition_has_the_offset_that_librdkafka_queries_again(
     assert [(p.committed_offset, p.error_code) for p in found.topics[0].partitions] == [(offset, UNSTABLE)]
 
 
-def test_transactions_of_two_producers_end_apart_and_the_later_record_wins(rig: TransactionsRig) -> None:
+def test_transactions_of_two_producers_end_apart_and_the_later_record_wins(rig):
     rig.txn_commit({("orders", 0): 1}, producer=P)
     rig.txn_commit({("orders", 0): 2, ("orders", 1): 2}, producer=Q)
     rig.end(Q)
@@ -206,7 +204,7 @@ def test_transactions_of_two_producers_end_apart_and_the_later_record_wins(rig: 
 
 
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_restart_in_a_transaction_keeps_the_pending_offsets(rig: TransactionsRig, is_commit: bool) -> None:
+def test_restart_in_a_transaction_keeps_the_pending_offsets(rig, is_commit):
     rig.commit({("orders", 0): 3})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
     rig.txn_commit({("orders", 2): 9}, producer=Q)
@@ -222,7 +220,7 @@ def test_restart_in_a_transaction_keeps_the_pending_offsets(rig: TransactionsRig
     assert rig.stable(0, 1, 2) == expected
 
 
-def test_marker_during_loading_counts_after_it(rig: TransactionsRig, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marker_during_loading_counts_after_it(rig, monkeypatch):
     rig.txn_commit({("orders", 0): 7})
     rig.txn_commit({("orders", 1): 8}, producer=Q)
     resume = CoordinatorLoader.resume
@@ -245,7 +243,7 @@ def test_marker_during_loading_counts_after_it(rig: TransactionsRig, monkeypatch
         assert coordinated.shard.late_markers == []
 
 
-def test_errors_of_partitions(rig: TransactionsRig) -> None:
+def test_errors_of_partitions(rig):
     unknown = ErrorCode.unknown_topic_or_partition
     asked = {("orders", 0): 1, ("orders", 9): 1, ("nothing", 0): 1}
     assert rig.txn_commit(asked) == {("orders", 0): NONE, ("orders", 9): unknown, ("nothing", 0): unknown}
@@ -256,7 +254,7 @@ def test_errors_of_partitions(rig: TransactionsRig) -> None:
     assert rig.code(metadata="m" * 4097) == ErrorCode.offset_metadata_too_large
 
 
-def test_unknown_group_is_made_without_a_generation_only(rig: TransactionsRig) -> None:
+def test_unknown_group_is_made_without_a_generation_only(rig):
     for version, error in ((5, ErrorCode.illegal_generation), (BY_ID, ErrorCode.group_id_not_found)):
         code = rig.code(generation_id=0, member_id="m", version=version)
         assert code == error
@@ -267,7 +265,7 @@ def test_unknown_group_is_made_without_a_generation_only(rig: TransactionsRig) -
     assert rig.groups() == {}
 
 
-def test_members_of_a_classic_group(rig: TransactionsRig) -> None:
+def test_members_of_a_classic_group(rig):
     joined = rig.member("g", instance="i")
     generation, member = joined.generation_id, joined.member_id
 
@@ -287,14 +285,14 @@ def test_members_of_a_classic_group(rig: TransactionsRig) -> None:
     assert rig.code(version=2) == NONE
 
 
-def test_commit_while_a_rebalance_completes_is_accepted(rig: TransactionsRig) -> None:
+def test_commit_while_a_rebalance_completes_is_accepted(rig):
     """ClassicGroup.validateOffsetCommit does not look at the state for transactions."""
     joined = rig.join()
     member = {"generation_id": joined.generation_id, "member_id": joined.member_id}
     assert rig.code(**member) == NONE
 
 
-def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
+def test_members_of_a_consumer_group(rig):
     joined = heartbeat(rig, "m1")
     assert joined.error_code == NONE
 
@@ -310,7 +308,7 @@ def test_members_of_a_consumer_group(rig: TransactionsRig) -> None:
     assert rig.code(version=0) == NONE
 
 
-def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig: TransactionsRig) -> None:
+def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(rig):
     epoch = heartbeat(rig, "m1").member_epoch
     member = {"generation_id": epoch, "member_id": "m1"}
     heartbeat(rig, "m2")
@@ -323,12 +321,12 @@ def test_older_member_epoch_is_enough_for_partitions_that_the_member_still_has(r
         assert rig.txn_commit(both, version=version, **member) == dict.fromkeys(both, stale)
 
 
-def test_older_epoch_of_the_producer_is_refused(rig: TransactionsRig) -> None:
+def test_older_epoch_of_the_producer_is_refused(rig):
     assert rig.code(epoch=3) == NONE
     assert rig.code(epoch=2) == ErrorCode.invalid_producer_epoch
 
 
-def test_deletion_of_offsets_removes_pending_ones(rig: TransactionsRig) -> None:
+def test_deletion_of_offsets_removes_pending_ones(rig):
     rig.commit({("orders", 0): 3})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8, ("orders", 2): 9})
     assert rig.delete_offsets("g", {"orders": [0, 1]}) == (NONE, {("orders", 0): NONE, ("orders", 1): NONE})
@@ -339,7 +337,7 @@ def test_deletion_of_offsets_removes_pending_ones(rig: TransactionsRig) -> None:
     assert rig.stable(0, 1, 2) == [-1, -1, 9]
 
 
-def test_deletion_of_a_group_removes_pending_offsets(rig: TransactionsRig) -> None:
+def test_deletion_of_a_group_removes_pending_offsets(rig):
     rig.commit({("orders", 0): 3})
     rig.txn_commit({("orders", 0): 7, ("orders", 1): 8})
     assert rig.delete("g") == [NONE]
@@ -352,7 +350,7 @@ def test_deletion_of_a_group_removes_pending_offsets(rig: TransactionsRig) -> No
 
 
 @pytest.mark.usefixtures("verifier")
-def test_offsets_do_not_expire_while_a_transaction_is_open() -> None:
+def test_offsets_do_not_expire_while_a_transaction_is_open():
     rig = TransactionsRig(offsets_retention_minutes="1", offsets_retention_check_interval_ms="1000")
     rig.commit({("orders", 0): 3, ("orders", 1): 4})
     rig.txn_commit({("orders", 0): 7}, "g")
@@ -366,7 +364,7 @@ def test_offsets_do_not_expire_while_a_transaction_is_open() -> None:
     assert rig.groups() == {}
 
 
-def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> None:
+def test_deletion_of_a_topic_removes_pending_offsets(rig):
     rig.txn_commit({("orders", 0): 7})
     delete_topic(rig, "orders")
     assert rig.groups() == {}
@@ -375,9 +373,7 @@ def test_deletion_of_a_topic_removes_pending_offsets(rig: TransactionsRig) -> No
     assert rig.groups() == {}
 
 
-def test_topic_created_again_does_not_inherit_an_offset_that_was_pending(
-    rig: TransactionsRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topic_created_again_does_not_inherit_an_offset_that_was_pending(rig, monkeypatch):
     rig.txn_commit({("orders", 0): 7})
     with monkeypatch.context() as patch:
         patch.setattr(rig.node.broker.group_coordinator.expiry, "topics_deleted", lambda _names: None)
@@ -390,9 +386,7 @@ def test_topic_created_again_does_not_inherit_an_offset_that_was_pending(
 
 
 @pytest.mark.parametrize(("version", "as_produce"), [(0, 10), (3, 10), (4, 11), (5, 12)])
-def test_transaction_is_verified_before_its_first_offsets(
-    rig: TransactionsRig, verifier: Verifier, version: int, as_produce: int
-) -> None:
+def test_transaction_is_verified_before_its_first_offsets(rig, verifier, version, as_produce):
     assert rig.code(version=version) == NONE
     assert rig.code(version=version) == NONE
     place = TopicPartition(OFFSETS_TOPIC, rig.partition_of("g"))
@@ -410,9 +404,7 @@ def test_transaction_is_verified_before_its_first_offsets(
         (ErrorCode.not_enough_replicas, ErrorCode.coordinator_load_in_progress),
     ],
 )
-def test_offsets_of_an_unverified_transaction_are_refused(
-    rig: TransactionsRig, verifier: Verifier, code: ErrorCode, expected: ErrorCode
-) -> None:
+def test_offsets_of_an_unverified_transaction_are_refused(rig, verifier, code, expected):
     verifier.code = code
     assert rig.code() == expected
     # GroupCoordinatorService.commitTransactionalOffsets verifies the transaction before the group looks at the member
@@ -421,7 +413,7 @@ def test_offsets_of_an_unverified_transaction_are_refused(
     assert rig.code("") == ErrorCode.invalid_group_id
 
 
-def test_marker_outdates_a_verification_that_is_under_way(rig: TransactionsRig, verifier: Verifier) -> None:
+def test_marker_outdates_a_verification_that_is_under_way(rig, verifier):
     verifier.wait_ms = 1_000
     codes = []
     for marked in (Q, P):
@@ -435,7 +427,7 @@ def test_marker_outdates_a_verification_that_is_under_way(rig: TransactionsRig, 
 
 
 @pytest.mark.parametrize(("version", "questions"), [(4, 0), (5, 1)])
-def test_verification_that_is_disabled_leaves_protocol_2(verifier: Verifier, version: int, questions: int) -> None:
+def test_verification_that_is_disabled_leaves_protocol_2(verifier, version, questions):
     rig = TransactionsRig(transaction_partition_verification_enable="false")
     assert rig.code(version=version) == NONE
     assert len(verifier.asked) == questions
@@ -443,7 +435,7 @@ def test_verification_that_is_disabled_leaves_protocol_2(verifier: Verifier, ver
 
 @pytest.mark.parametrize("version", [3, 5])
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_offsets_in_a_transaction_of_the_coordinator(version: int, is_commit: bool) -> None:
+def test_offsets_in_a_transaction_of_the_coordinator(version, is_commit):
     rig = TransactionsRig()
     while rig.ask(10, 3, key="t", key_type=1).error_code != NONE:
         rig.run_for(50)
@@ -464,7 +456,7 @@ def test_offsets_in_a_transaction_of_the_coordinator(version: int, is_commit: bo
 
 @pytest.mark.usefixtures("verifier")
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_next_coordinator_has_the_pending_offsets(is_commit: bool) -> None:
+def test_next_coordinator_has_the_pending_offsets(is_commit):
     rig = make_rig()
     first = rig.leader(OFFSETS_TOPIC)
     partition = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}

@@ -36,9 +36,7 @@ async def failing() -> None:
 @pytest.mark.parametrize(
     ("work", "expected_s"), [(trio.sleep_forever, GRACE_S), (in_nurseries, GRACE_S), (failing, 20.0)]
 )
-async def test_end_of_a_block_waits_for_acknowledgements_unless_it_is_cancelled(
-    work: Any, expected_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_end_of_a_block_waits_for_acknowledgements_unless_it_is_cancelled(work, expected_s, monkeypatch):
     monkeypatch.setattr(module, "Producer", Handle)
     producer = yak.trio.Producer(delivery_timeout=20.0)
     with trio.move_on_after(0.01), suppress(LookupError):

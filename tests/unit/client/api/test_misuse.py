@@ -3,7 +3,7 @@
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,7 +50,7 @@ def consumer() -> Iterator[Consumer]:
         {"headers": {"a\0b": "1"}},
     ],
 )
-def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: dict[str, Any]) -> None:
+def test_record_that_cannot_be_sent_so_is_refused(producer, options):
     with raises_error(UsageError, "usage"):
         producer.send("t", 1, **options)
     # librdkafka counts its error events for a moment; a record that was queued would stay
@@ -94,9 +94,7 @@ def test_record_that_cannot_be_sent_so_is_refused(producer: Producer, options: d
         lambda consumer: consumer.assign({("t", 0): 5}),
     ],
 )
-def test_call_with_an_argument_that_it_cannot_have_is_refused(
-    consumer: Consumer, call: Callable[[Consumer], object]
-) -> None:
+def test_call_with_an_argument_that_it_cannot_have_is_refused(consumer, call):
     with raises_error(UsageError, "usage"):
         call(consumer)
 
@@ -117,7 +115,7 @@ def test_wait_without_end_is_one(producer: Producer) -> None:
 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b"])
 @pytest.mark.parametrize("setting", ["group_id", "group_instance_id", "client_id", "config name", "config value"])
-def test_setting_that_librdkafka_crashes_on_or_cuts_off_is_refused(setting: str, text: str) -> None:
+def test_setting_that_librdkafka_crashes_on_or_cuts_off_is_refused(setting, text):
     options: dict[str, Any] = {
         "config name": {"config": {text: "1"}},
         "config value": {"config": {"client.rack": text}},
@@ -129,7 +127,7 @@ def test_setting_that_librdkafka_crashes_on_or_cuts_off_is_refused(setting: str,
 @pytest.mark.parametrize("kind", [Consumer, Producer])
 @pytest.mark.parametrize("serde", [None, "JSON", bytes.decode])
 @pytest.mark.parametrize("option", ["keys", "values"])
-def test_serde_that_is_none_is_refused(kind: type[Consumer | Producer], option: str, serde: Any) -> None:
+def test_serde_that_is_none_is_refused(kind, option, serde):
     options: dict[str, Any] = {option: serde}
     with raises_error(UsageError, "usage", match=f"^{option}=.* is no serde"):
         kind(NOWHERE, _is_known=True, **options)
@@ -137,30 +135,30 @@ def test_serde_that_is_none_is_refused(kind: type[Consumer | Producer], option: 
 
 @pytest.mark.parametrize("kind", [Consumer, Producer, Client])
 @pytest.mark.parametrize("seconds", [None, "5", 0, -1, math.inf, math.nan, 1e12])
-def test_time_limit_that_is_none_is_refused_by_its_name(kind: type[Consumer | Producer | Client], seconds: Any) -> None:
+def test_time_limit_that_is_none_is_refused_by_its_name(kind, seconds):
     name = "delivery_timeout" if kind is Producer else "timeout"
     options: dict[str, Any] = {name: seconds}
     with raises_error(UsageError, "usage", match=f"^{name}={seconds!r} is no time limit"):
         kind(NOWHERE, **options)
 
 
-def test_group_without_a_name_is_refused() -> None:
+def test_group_without_a_name_is_refused():
     with raises_error(UsageError, "bad-group-id"):
         Consumer(NOWHERE, group_id="", _is_known=True)
 
 
-def test_setting_that_would_leave_futures_undone_is_refused() -> None:
+def test_setting_that_would_leave_futures_undone_is_refused():
     with pytest.raises(UsageError, match="cannot be set in config"):
         Producer(NOWHERE, config={"delivery.report.only.error": True}, _is_known=True)
 
 
-def test_producer_without_records_is_true(producer: Producer) -> None:
+def test_producer_without_records_is_true(producer):
     assert len(producer) == 0
     assert producer
 
 
 @pytest.mark.parametrize("verb", ["flush", "close"])
-def test_call_that_would_wait_for_its_own_callback_is_refused(verb: str) -> None:
+def test_call_that_would_wait_for_its_own_callback_is_refused(verb):
     caught: list[BaseException] = []
 
     def call(_: object) -> None:
@@ -177,7 +175,7 @@ def test_call_that_would_wait_for_its_own_callback_is_refused(verb: str) -> None
     assert [str(error).split("\n")[0] for error in caught] == [f"{verb}() within a callback of a future"]
 
 
-def test_closing_producer_accepts_records_of_callbacks_only() -> None:
+def test_closing_producer_accepts_records_of_callbacks_only():
     made = Producer(NOWHERE, delivery_timeout=1.0, _is_known=True)
     followed: list[object] = []
     made.send("t", 1).add_done_callback(lambda _: followed.append(made.send("t", 2)))

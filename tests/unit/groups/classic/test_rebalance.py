@@ -14,7 +14,7 @@ def state(rig: Rig) -> str:
 # --------------------------------------------------------------------------------------------------------- coming in
 
 
-def test_a_lone_member_leads_and_gets_what_it_assigned(rig) -> None:
+def test_a_lone_member_leads_and_gets_what_it_assigned(rig):
     joined = rig.join()
     assert joined["generation_id"] == 1
     assert joined["leader"] == joined["member_id"] == "c-1"
@@ -26,7 +26,7 @@ def test_a_lone_member_leads_and_gets_what_it_assigned(rig) -> None:
     assert state(rig) == "Stable"
 
 
-def test_a_new_member_is_first_only_given_an_id(rig) -> None:
+def test_a_new_member_is_first_only_given_an_id(rig):
     asked = rig.join(twice=True)
     assert asked.error == ErrorCode.member_id_required
     assert state(rig) == "Empty"
@@ -36,7 +36,7 @@ def test_a_new_member_is_first_only_given_an_id(rig) -> None:
     assert not rig.group.pending
 
 
-def test_an_id_that_is_not_used_is_forgotten_after_the_session(rig) -> None:
+def test_an_id_that_is_not_used_is_forgotten_after_the_session(rig):
     asked = rig.join(twice=True, session_ms=6_000)
     rig.wait(5_999)
     assert rig.group.pending
@@ -45,14 +45,14 @@ def test_an_id_that_is_not_used_is_forgotten_after_the_session(rig) -> None:
     assert rig.join(asked["member_id"], twice=True).error == ErrorCode.unknown_member_id
 
 
-def test_only_the_leader_receives_the_list_of_members(rig) -> None:
+def test_only_the_leader_receives_the_list_of_members(rig):
     first, second = rig.stable(2)
     assert len(first["members"]) == 2
     assert second["members"] == []
     assert first["generation_id"] == second["generation_id"]
 
 
-def test_rebalance_ends_when_the_last_member_has_rejoined(rig) -> None:
+def test_rebalance_ends_when_the_last_member_has_rejoined(rig):
     first, second = rig.stable(2)
     third = rig.join()
     assert third.fields is None
@@ -63,7 +63,7 @@ def test_rebalance_ends_when_the_last_member_has_rejoined(rig) -> None:
     assert {each["generation_id"] for each in (again, last, third)} == {first["generation_id"] + 1}
 
 
-def test_a_first_rebalance_waits_for_more_members_and_longer_while_they_come() -> None:
+def test_a_first_rebalance_waits_for_more_members_and_longer_while_they_come():
     rig = Rig(initial_rebalance_delay_ms=3_000)
     first = rig.join(rebalance_ms=7_000)
     rig.wait(2_000)
@@ -75,7 +75,7 @@ def test_a_first_rebalance_waits_for_more_members_and_longer_while_they_come() -
     assert [each["generation_id"] for each in (first, second, third)] == [1, 1, 1]
 
 
-def test_first_rebalance_does_not_wait_longer_when_no_member_joins() -> None:
+def test_first_rebalance_does_not_wait_longer_when_no_member_joins():
     rig = Rig(initial_rebalance_delay_ms=3_000)
     first = rig.join()
     rig.wait(2_999)
@@ -84,7 +84,7 @@ def test_first_rebalance_does_not_wait_longer_when_no_member_joins() -> None:
     assert first["generation_id"] == 1
 
 
-def test_no_common_strategy_is_inconsistent(rig) -> None:
+def test_no_common_strategy_is_inconsistent(rig):
     rig.stable()
     assert rig.join(protocols=(("sticky", b""),)).error == ErrorCode.inconsistent_group_protocol
     assert rig.join(kind="connect").error == ErrorCode.inconsistent_group_protocol
@@ -92,7 +92,7 @@ def test_no_common_strategy_is_inconsistent(rig) -> None:
     assert Rig().join(kind="").error == ErrorCode.inconsistent_group_protocol
 
 
-def test_the_strategy_is_the_one_that_most_members_like_best_of_those_that_all_know() -> None:
+def test_the_strategy_is_the_one_that_most_members_like_best_of_those_that_all_know():
     rig = Rig(initial_rebalance_delay_ms=10)
     joins = [
         rig.join(protocols=(("a", b""), ("b", b""), ("c", b""))),
@@ -103,7 +103,7 @@ def test_the_strategy_is_the_one_that_most_members_like_best_of_those_that_all_k
     assert {each["protocol_name"] for each in joins} == {"c"}
 
 
-def test_full_group_accepts_no_more_members() -> None:
+def test_full_group_accepts_no_more_members():
     rig = Rig(max_size=2)
     first, second = rig.stable(2)
     assert rig.join().error == ErrorCode.group_max_size_reached
@@ -115,7 +115,7 @@ def test_full_group_accepts_no_more_members() -> None:
 # ------------------------------------------------------------------------------------------------------- those that go
 
 
-def test_silent_member_is_removed_after_its_session_timeout(rig) -> None:
+def test_silent_member_is_removed_after_its_session_timeout(rig):
     first, second = rig.stable(2, session_ms=10_000)
     rig.wait(9_000)
     assert rig.heartbeat(first["member_id"], first["generation_id"]) == NONE
@@ -128,9 +128,7 @@ def test_silent_member_is_removed_after_its_session_timeout(rig) -> None:
 
 
 @pytest.mark.parametrize("request_waits_for", ["assignment", "joins"])
-def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_same_step(
-    rig, request_waits_for: str
-) -> None:
+def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_same_step(rig, request_waits_for):
     first, second = rig.stable(2, session_ms=10_000)
     if request_waits_for == "assignment":
         second = rig.join(second["member_id"], protocols=(("range", b"changed"),))
@@ -144,7 +142,7 @@ def test_member_whose_request_waits_outlives_another_whose_session_ends_in_the_s
     assert list(rig.group.members) == [second["member_id"]]
 
 
-def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance(rig) -> None:
+def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance(rig):
     first, second = rig.stable(2, rebalance_ms=4_000, session_ms=10_000)
     third = rig.join(rebalance_ms=4_000)
     again = rig.join(first["member_id"], rebalance_ms=4_000)
@@ -153,7 +151,7 @@ def test_member_that_does_not_rejoin_is_removed_at_the_end_of_the_rebalance(rig)
     assert second["member_id"] not in rig.group.members
 
 
-def test_member_that_does_not_request_its_assignment_is_removed() -> None:
+def test_member_that_does_not_request_its_assignment_is_removed():
     rig = Rig(initial_rebalance_delay_ms=10)
     first, second = rig.join(rebalance_ms=5_000, session_ms=30_000), rig.join(rebalance_ms=5_000, session_ms=30_000)
     rig.wait(5_000)
@@ -165,7 +163,7 @@ def test_member_that_does_not_request_its_assignment_is_removed() -> None:
     assert rig.sync(second).error == ErrorCode.unknown_member_id
 
 
-def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_written(rig) -> None:
+def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_written(rig):
     (only,) = rig.stable()
     assert rig.leave(only["member_id"]) == NONE
     assert state(rig) == "Empty"
@@ -173,13 +171,13 @@ def test_group_is_empty_after_its_last_member_left_and_the_empty_group_is_writte
     assert rig.reload().group.generation == only["generation_id"] + 1
 
 
-def test_leaving_twice_is_unknown(rig) -> None:
+def test_leaving_twice_is_unknown(rig):
     (only,) = rig.stable()
     rig.leave(only["member_id"])
     assert rig.leave(only["member_id"]) == ErrorCode.unknown_member_id
 
 
-def test_a_member_that_waits_for_the_others_is_not_silent(rig) -> None:
+def test_a_member_that_waits_for_the_others_is_not_silent(rig):
     first, _second = rig.stable(2, session_ms=10_000, rebalance_ms=40_000)
     third = rig.join(session_ms=10_000, rebalance_ms=40_000)
     again = rig.join(first["member_id"], session_ms=10_000, rebalance_ms=40_000)
@@ -189,7 +187,7 @@ def test_a_member_that_waits_for_the_others_is_not_silent(rig) -> None:
     assert again.error == third.error == NONE
 
 
-def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member(rig) -> None:
+def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member(rig):
     (first,) = rig.stable()
     new = rig.join(twice=False)
     rig.group.ticket_lost(rig.group.members["c-2"], new, rig.now_ms)
@@ -197,7 +195,7 @@ def test_the_connection_of_a_member_that_never_had_an_answer_is_the_member(rig) 
     assert rig.join(first["member_id"])["generation_id"] == first["generation_id"] + 1
 
 
-def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come_back(rig) -> None:
+def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come_back(rig):
     first, second = rig.stable(2, session_ms=10_000)
     rig.join()
     again = rig.join(first["member_id"])
@@ -210,7 +208,7 @@ def test_a_member_whose_connection_breaks_while_it_waits_has_its_session_to_come
 
 
 @pytest.mark.parametrize("reconnects", [False, True])
-def test_a_new_member_waits_for_the_others_longer_than_its_session(rig, reconnects: bool) -> None:
+def test_a_new_member_waits_for_the_others_longer_than_its_session(rig, reconnects):
     (first,) = rig.stable(1, rebalance_ms=300_000, session_ms=10_000)
     told = rig.join(twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
     waiting = rig.join(told["member_id"], twice=True, client="b", rebalance_ms=300_000, session_ms=10_000)
@@ -226,7 +224,7 @@ def test_a_new_member_waits_for_the_others_longer_than_its_session(rig, reconnec
     assert waiting.error == NONE
 
 
-def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once() -> None:
+def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once():
     rig = Rig(initial_rebalance_delay_ms=3_000)
     joining = rig.join(instance="i", rebalance_ms=300_000, session_ms=45_000)
     (member,) = rig.group.members.values()
@@ -239,7 +237,7 @@ def test_a_static_member_that_returns_behind_the_first_delay_is_answered_at_once
 # ----------------------------------------------------------------------------------------------------- the assignment
 
 
-def test_no_member_receives_an_assignment_that_is_not_committed(rig) -> None:
+def test_no_member_receives_an_assignment_that_is_not_committed(rig):
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -249,7 +247,7 @@ def test_no_member_receives_an_assignment_that_is_not_committed(rig) -> None:
     assert synced["assignment"] == b"x"
 
 
-def test_an_assignment_that_could_not_be_written_begins_another_rebalance(rig) -> None:
+def test_an_assignment_that_could_not_be_written_begins_another_rebalance(rig):
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -259,7 +257,7 @@ def test_an_assignment_that_could_not_be_written_begins_another_rebalance(rig) -
     assert rig.group.members["c-1"].assignment == b""
 
 
-def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing(rig) -> None:
+def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing(rig):
     joined = rig.join()
     rig.holds_writes = True
     synced = rig.sync(joined, {"c-1": b"x"})
@@ -270,14 +268,14 @@ def test_an_assignment_of_a_generation_that_is_over_counts_for_nothing(rig) -> N
     assert newcomer.fields is None
 
 
-def test_sync_with_another_strategy_during_a_rebalance_makes_the_member_rejoin(rig) -> None:
+def test_sync_with_another_strategy_during_a_rebalance_makes_the_member_rejoin(rig):
     """The error of another strategy ends a Java client, and a group that reverts to the classic protocol may change it."""
     (joined,) = rig.stable()
     rig.join()
     assert rig.sync(joined, protocol="roundrobin").error == ErrorCode.rebalance_in_progress
 
 
-def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two(rig) -> None:
+def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two(rig):
     """The leader lost its connection, and rejoined before the first one was committed."""
     joined = rig.join()
     rig.holds_writes = True
@@ -288,7 +286,7 @@ def test_members_get_the_assignment_of_the_last_record_when_the_leader_sent_two(
     assert synced["assignment"] == b"y" == rig.reload().group.members["c-1"].assignment
 
 
-def test_a_sync_of_another_generation_or_strategy_is_refused(rig) -> None:
+def test_a_sync_of_another_generation_or_strategy_is_refused(rig):
     joined = rig.join()
     assert rig.sync(joined, generation=7).error == ErrorCode.illegal_generation
     assert rig.sync(joined, protocol="roundrobin").error == ErrorCode.inconsistent_group_protocol
@@ -297,12 +295,12 @@ def test_a_sync_of_another_generation_or_strategy_is_refused(rig) -> None:
     assert rig.sync(joined, {"c-1": b"y"}, protocol=None, protocol_type=None)["assignment"] == b"y"
 
 
-def test_member_that_syncs_late_receives_the_current_assignment(rig) -> None:
+def test_member_that_syncs_late_receives_the_current_assignment(rig):
     first, _second = rig.stable(2)
     assert rig.sync(first)["assignment"] == first["member_id"].encode()
 
 
-def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance(rig) -> None:
+def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance(rig):
     first, second = rig.stable(2)
     again = rig.join(second["member_id"])
     assert again["generation_id"] == second["generation_id"]
@@ -311,13 +309,13 @@ def test_follower_that_rejoins_unchanged_in_a_stable_group_starts_no_rebalance(r
     assert state(rig) == "PreparingRebalance"
 
 
-def test_member_that_rejoins_with_other_metadata_starts_a_rebalance(rig) -> None:
+def test_member_that_rejoins_with_other_metadata_starts_a_rebalance(rig):
     _first, second = rig.stable(2)
     rig.join(second["member_id"], protocols=(("range", b"other"), ("roundrobin", b"rr")))
     assert state(rig) == "PreparingRebalance"
 
 
-def test_stale_heartbeat_returns_an_error(rig) -> None:
+def test_stale_heartbeat_returns_an_error(rig):
     (only,) = rig.stable()
     assert rig.heartbeat(only["member_id"], 0) == ErrorCode.illegal_generation
     assert rig.heartbeat("who", 1) == ErrorCode.unknown_member_id
@@ -326,7 +324,7 @@ def test_stale_heartbeat_returns_an_error(rig) -> None:
 # ---------------------------------------------------------------------------------------------------- static members
 
 
-def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance(rig) -> None:
+def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance(rig):
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i")
     assert back["generation_id"] == first["generation_id"]
@@ -338,7 +336,7 @@ def test_static_member_that_rejoins_keeps_its_place_and_starts_no_rebalance(rig)
     assert list(rig.reload().group.members) == [back["member_id"]]
 
 
-def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_leads(rig) -> None:
+def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_leads(rig):
     (first,) = rig.stable(instance="i")
     back = rig.join(instance="i", skips=False)
     assert back["leader"] == first["member_id"]
@@ -346,7 +344,7 @@ def test_static_leader_that_cannot_skip_the_assignment_is_not_notified_that_it_l
     assert back["skip_assignment"] is False
 
 
-def test_a_static_member_that_comes_back_wanting_something_else_begins_a_rebalance() -> None:
+def test_a_static_member_that_comes_back_wanting_something_else_begins_a_rebalance():
     def subscription(topic: str) -> bytes:
         return b"\0\0" + b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\xff\xff\xff\xff"
 
@@ -356,7 +354,7 @@ def test_a_static_member_that_comes_back_wanting_something_else_begins_a_rebalan
     assert back["generation_id"] == 2
 
 
-def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends(rig) -> None:
+def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends(rig):
     first = rig.stable(instance="i", session_ms=30_000, rebalance_ms=5_000)[0]
     newcomer = rig.join(rebalance_ms=5_000, session_ms=30_000)
     rig.wait(5_000)
@@ -367,7 +365,7 @@ def test_a_static_member_is_waited_for_over_a_rebalance_until_its_session_ends(r
     assert first["member_id"] not in rig.group.members
 
 
-def test_a_static_members_id_that_could_not_be_written_is_taken_back(rig) -> None:
+def test_a_static_members_id_that_could_not_be_written_is_taken_back(rig):
     (first,) = rig.stable(instance="i")
     rig.holds_writes = True
     back = rig.join(instance="i")
@@ -376,7 +374,7 @@ def test_a_static_members_id_that_could_not_be_written_is_taken_back(rig) -> Non
     assert rig.heartbeat(first["member_id"], 1, "i") == NONE
 
 
-def test_an_administrator_takes_a_static_member_out_by_its_instance_id(rig) -> None:
+def test_an_administrator_takes_a_static_member_out_by_its_instance_id(rig):
     (first,) = rig.stable(instance="i")
     assert rig.leave("", "nobody") == ErrorCode.unknown_member_id
     assert rig.leave("wrong", "i") == ErrorCode.fenced_instance_id
@@ -384,7 +382,7 @@ def test_an_administrator_takes_a_static_member_out_by_its_instance_id(rig) -> N
     assert first["member_id"] not in rig.group.members
 
 
-def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member_id(rig) -> None:
+def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member_id(rig):
     """As GroupMetadataManager.removeMemberAndUpdateClassicGroup."""
     rig.stable()
     waiting = rig.join(instance="i")
@@ -392,7 +390,7 @@ def test_join_of_a_member_that_is_removed_meanwhile_is_answered_without_a_member
     assert (waiting.error, waiting["member_id"]) == (ErrorCode.unknown_member_id, "")
 
 
-def test_static_members_that_are_all_away_cause_no_busy_loop(rig) -> None:
+def test_static_members_that_are_all_away_cause_no_busy_loop(rig):
     rig.stable(instance="i", session_ms=30_000, rebalance_ms=0)
     rig.join(
         rig.group.leader_id or "", instance="i", session_ms=30_000, rebalance_ms=0
@@ -403,7 +401,7 @@ def test_static_members_that_are_all_away_cause_no_busy_loop(rig) -> None:
 # ------------------------------------------------------------------------------------------------------ another day
 
 
-def test_another_coordinator_knows_the_group_and_no_member_joins_again(rig) -> None:
+def test_another_coordinator_knows_the_group_and_no_member_joins_again(rig):
     first, second = rig.stable(2)
     other = rig.reload()
     for each in (first, second):
@@ -414,7 +412,7 @@ def test_another_coordinator_knows_the_group_and_no_member_joins_again(rig) -> N
     assert other.group.members == {}
 
 
-def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded(rig) -> None:
+def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded(rig):
     first, second, third = rig.stable(3)
     rig.settings = ClassicSettings(initial_rebalance_delay_ms=0, max_size=2)
     other = rig.reload()
@@ -425,7 +423,7 @@ def test_group_above_a_lower_group_max_size_rebalances_when_it_is_loaded(rig) ->
     assert list(other.group.members) == [each["member_id"] for each in (first, second)]
 
 
-def test_group_that_is_unloaded_answers_every_waiting_member(rig) -> None:
+def test_group_that_is_unloaded_answers_every_waiting_member(rig):
     rig.stable()
     newcomer = rig.join()
     rig.group.die(ErrorCode.not_coordinator)
@@ -434,7 +432,7 @@ def test_group_that_is_unloaded_answers_every_waiting_member(rig) -> None:
 
 
 @pytest.mark.parametrize("here", list(ClassicState))
-def test_the_table_of_moves_is_kafkas(here: ClassicState) -> None:
+def test_the_table_of_moves_is_kafkas(here):
     kafkas = {
         "Empty": {"PreparingRebalance", "Dead"},
         "PreparingRebalance": {"CompletingRebalance", "Empty", "Dead"},

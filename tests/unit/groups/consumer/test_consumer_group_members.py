@@ -16,7 +16,7 @@ from yak.groups.consumer.records import decode
 # ------------------------------------------------------------------------------------------------------ joining
 
 
-def test_the_first_member_gets_all(one: Coordinator) -> None:
+def test_the_first_member_gets_all(one):
     answer = one.join("a", "t")
     assert (answer.error_code, answer.member_id, answer.member_epoch) == (ErrorCode.none, "a", 2)
     assert answer.heartbeat_interval.total_seconds() == 5
@@ -25,7 +25,7 @@ def test_the_first_member_gets_all(one: Coordinator) -> None:
     assert one.group.state.epoch == 2
 
 
-def test_heartbeat_without_changes_writes_nothing_and_returns_no_assignment(one: Coordinator) -> None:
+def test_heartbeat_without_changes_writes_nothing_and_returns_no_assignment(one):
     one.join("a", "t")
     written = len(one.log)
     answer = one.heartbeat("a", 2)
@@ -34,7 +34,7 @@ def test_heartbeat_without_changes_writes_nothing_and_returns_no_assignment(one:
     assert len(one.log) == written
 
 
-def test_full_heartbeat_request_receives_the_assignment_again(one: Coordinator) -> None:
+def test_full_heartbeat_request_receives_the_assignment_again(one):
     one.join("a", "t")
     said: dict[str, Any] = {"topics": ["t"], "owned": parts("t", 0), "rebalance_timeout_ms": 60_000}
     assert assigned(one.heartbeat("a", 2, **said)) == parts("t", 0, 1, 2, 3)
@@ -43,7 +43,7 @@ def test_full_heartbeat_request_receives_the_assignment_again(one: Coordinator) 
         assert one.heartbeat("a", 2, **part).assignment is None
 
 
-def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> None:
+def test_a_second_member_waits_until_the_first_gave_back(one):
     one.join("a", "t")
     answer = one.join("b", "t")
     assert (answer.member_epoch, assigned(answer)) == (3, NO_PARTITIONS)
@@ -60,7 +60,7 @@ def test_a_second_member_waits_until_the_first_gave_back(one: Coordinator) -> No
     assert one.group.state.state_name == "Stable"
 
 
-def test_member_that_keeps_all_its_partitions_stays_stable(one: Coordinator) -> None:
+def test_member_that_keeps_all_its_partitions_stays_stable(one):
     one.topics.put("u", 1)
     one.join("a", "t")
     one.join("b", "u")
@@ -71,13 +71,13 @@ def test_member_that_keeps_all_its_partitions_stays_stable(one: Coordinator) -> 
     assert (answer.member_epoch, answer.assignment) == (4, None)
 
 
-def test_a_member_of_version_0_is_given_its_id(one: Coordinator) -> None:
+def test_a_member_of_version_0_is_given_its_id(one):
     answer = one.heartbeat("", 0, topics=["t"], owned=frozenset(), rebalance_timeout_ms=1_000, version=0)
     assert answer.member_id == "made-by-the-coordinator"
     assert one.heartbeat("made-by-the-coordinator", 2, version=0).member_epoch == 2
 
 
-def test_the_assignor_that_most_ask_for_is_used(one: Coordinator) -> None:
+def test_the_assignor_that_most_ask_for_is_used(one):
     one.topics = Topics(t=2, u=2)
     one.join("a", "t", "u", assignor="range")
     one.join("b", "t", "u")
@@ -87,7 +87,7 @@ def test_the_assignor_that_most_ask_for_is_used(one: Coordinator) -> None:
     assert described(one.group.state, one.topics, one.settings.assignors[0])["assignor_name"] == "range"
 
 
-def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
+def test_another_preferred_assignor_reassigns_at_once(one):
     # GroupMetadataManager.hasPreferredServerAssignorChanged of Kafka 4.4
     one.topics = Topics(t=1, u=1)
     one.join("a", "t", "u")
@@ -102,7 +102,7 @@ def test_another_preferred_assignor_reassigns_at_once(one: Coordinator) -> None:
 # ------------------------------------------------------------------------------------------------------ leaving
 
 
-def test_member_that_leaves_frees_its_partitions(one: Coordinator) -> None:
+def test_member_that_leaves_frees_its_partitions(one):
     one.join("a", "t")
     one.join("b", "t")
     answer = one.heartbeat("a", -1)
@@ -113,7 +113,7 @@ def test_member_that_leaves_frees_its_partitions(one: Coordinator) -> None:
     assert (answer.member_epoch, assigned(answer)) == (4, parts("t", 0, 1, 2, 3))
 
 
-def test_a_group_that_all_left_is_empty_and_can_be_taken_back(one: Coordinator) -> None:
+def test_a_group_that_all_left_is_empty_and_can_be_taken_back(one):
     one.join("a", regex="t.*")
     one.heartbeat("a", -1)
     assert one.group.state.state_name == "Empty"
@@ -130,7 +130,7 @@ def test_a_group_that_all_left_is_empty_and_can_be_taken_back(one: Coordinator) 
     assert one.log == [], "nothing is forgotten"
 
 
-def test_tombstones_of_a_group_make_it_dead(one: Coordinator) -> None:
+def test_tombstones_of_a_group_make_it_dead(one):
     one.join("a", "t")
     for record in one.group.tombstones():
         one.group.replay(decode(record))
@@ -142,7 +142,7 @@ def test_tombstones_of_a_group_make_it_dead(one: Coordinator) -> None:
 # ----------------------------------------------------------------------------------------------- static members
 
 
-def test_a_static_member_that_goes_for_a_while_keeps_all(one: Coordinator) -> None:
+def test_a_static_member_that_goes_for_a_while_keeps_all(one):
     one.join("a", "t", instance_id="i")
     one.join("b", "t", instance_id="j")
     one.heartbeat("a", 2)
@@ -159,14 +159,14 @@ def test_a_static_member_that_goes_for_a_while_keeps_all(one: Coordinator) -> No
     assert sorted(one.group.state.members) == ["a2", "b"]
 
 
-def test_an_instance_id_that_is_in_use(one: Coordinator) -> None:
+def test_an_instance_id_that_is_in_use(one):
     one.join("a", "t", instance_id="i")
     with refused(ErrorCode.unreleased_instance_id, "owned by a member"):
         one.join("a2", "t", instance_id="i")
     assert one.join("a", "t", instance_id="i").member_epoch == 2, "its own member may come back"
 
 
-def test_static_member_that_was_replaced_is_fenced(one: Coordinator) -> None:
+def test_static_member_that_was_replaced_is_fenced(one):
     one.join("a", "t", instance_id="i")
     one.heartbeat("a", -2, instance_id="i")
     one.join("a2", "t", instance_id="i")
@@ -180,13 +180,13 @@ def test_static_member_that_was_replaced_is_fenced(one: Coordinator) -> None:
         one.heartbeat("a", 2, instance_id="j")
 
 
-def test_a_static_member_that_leaves_for_good(one: Coordinator) -> None:
+def test_a_static_member_that_leaves_for_good(one):
     one.join("a", "t", instance_id="i")
     assert one.heartbeat("a", -1, instance_id="i").member_epoch == -1
     assert not one.group.state.members
 
 
-def test_static_member_that_leaves_temporarily_has_revoked_the_requested_partitions(one: Coordinator) -> None:
+def test_static_member_that_leaves_temporarily_has_revoked_the_requested_partitions(one):
     one.join("a", "t", instance_id="i")
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -196,7 +196,7 @@ def test_static_member_that_leaves_temporarily_has_revoked_the_requested_partiti
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1))
 
 
-def test_a_static_member_that_comes_back_with_other_topics(one: Coordinator) -> None:
+def test_a_static_member_that_comes_back_with_other_topics(one):
     one.topics.put("u", 1)
     one.join("a", "t", instance_id="i")
     one.heartbeat("a", -2, instance_id="i")
@@ -214,7 +214,7 @@ def load_without_tombstones(one: Coordinator, first: int, end: int) -> None:
     one.group.loaded(one.world)
 
 
-def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loaded(one: Coordinator) -> None:
+def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loaded(one):
     """Seed 100032: the tombstones were compacted away before this replica copied them, and the member committed again."""
     one.join("a", "t")
     joined = len(one.log)
@@ -230,9 +230,7 @@ def test_member_whose_partitions_another_one_has_is_fenced_when_the_group_is_loa
     assert one.member("b").assigned == parts("t", 0, 1, 2, 3)
 
 
-def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_were_compacted_away(
-    one: Coordinator,
-) -> None:
+def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_were_compacted_away(one):
     """Seed 1104843: the end of the earlier member took the instance id of the later one, which was fenced for ever."""
     one.join("b", "t")
     one.join("a", "t", instance_id="i")
@@ -255,7 +253,7 @@ def test_static_member_survives_the_end_of_an_earlier_member_whose_tombstones_we
 # --------------------------------------------------------------------------------------------------------- time
 
 
-def test_a_silent_member_is_fenced_when_its_session_ends(one: Coordinator) -> None:
+def test_a_silent_member_is_fenced_when_its_session_ends(one):
     one.join("a", "t")
     one.join("b", "t")
     one.pass_time(44_000)
@@ -265,7 +263,7 @@ def test_a_silent_member_is_fenced_when_its_session_ends(one: Coordinator) -> No
     assert assigned(one.heartbeat("b", 3)) == parts("t", 0, 1, 2, 3)
 
 
-def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
+def test_several_that_end_together_are_one_change(one):
     for name in "abc":
         one.join(name, "t")
     epoch = one.group.state.epoch
@@ -274,7 +272,7 @@ def test_several_that_end_together_are_one_change(one: Coordinator) -> None:
     assert one.group.next_due() is None
 
 
-def test_member_that_does_not_revoke_in_time_is_fenced(one: Coordinator) -> None:
+def test_member_that_does_not_revoke_in_time_is_fenced(one):
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -287,7 +285,7 @@ def test_member_that_does_not_revoke_in_time_is_fenced(one: Coordinator) -> None
         one.heartbeat("a", 2)
 
 
-def test_member_that_revokes_in_time_is_not_fenced(one: Coordinator) -> None:
+def test_member_that_revokes_in_time_is_not_fenced(one):
     one.join("a", "t", rebalance_timeout_ms=20_000)
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -296,14 +294,14 @@ def test_member_that_revokes_in_time_is_not_fenced(one: Coordinator) -> None:
     assert one.pass_time(5_000) == []
 
 
-def test_a_static_member_away_does_not_get_a_longer_session(one: Coordinator) -> None:
+def test_a_static_member_away_does_not_get_a_longer_session(one):
     one.join("a", "t", instance_id="i")
     one.pass_time(40_000)
     one.heartbeat("a", -2, instance_id="i")
     assert one.pass_time(5_000) == ["a"]
 
 
-def test_members_have_a_whole_session_timeout_after_a_coordinator_failover(one: Coordinator) -> None:
+def test_members_have_a_whole_session_timeout_after_a_coordinator_failover(one):
     one.join("a", "t", rebalance_timeout_ms=10_000)
     one.join("b", "t")
     one.heartbeat("a", 2)
@@ -314,7 +312,7 @@ def test_members_have_a_whole_session_timeout_after_a_coordinator_failover(one: 
     assert one.pass_time(35_000) == ["b"]
 
 
-def test_deadlines_that_were_not_acted_on_stay(one: Coordinator) -> None:
+def test_deadlines_that_were_not_acted_on_stay(one):
     one.join("a", "t")
     one.now_ms += 50_000
     first = one.group.on_time(one.world)
@@ -328,7 +326,7 @@ def test_deadlines_that_were_not_acted_on_stay(one: Coordinator) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_group_is_described(one: Coordinator, version: int) -> None:
+def test_a_group_is_described(one, version):
     one.join("a", "t", instance_id="i", rack_id="r")
     one.join("b", regex="t")
     one.heartbeat("a", 2)

@@ -1,5 +1,4 @@
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,9 +52,7 @@ NAMES = st.text("abc", max_size=5)
     st.lists(st.tuples(NAMES, st.lists(st.integers(0, 99), max_size=4)), max_size=3),
     st.none() | st.text("r", min_size=1),
 )
-def test_subscriptions_are_read_as_kio_writes_them(
-    topics: list[str], owned: list[tuple[str, list[int]]], rack: str | None
-) -> None:
+def test_subscriptions_are_read_as_kio_writes_them(topics, owned, rack):
     entity = SubscriptionV3(
         topics=tuple(topics),
         owned_partitions=tuple(TopicPartition(topic=name, partitions=tuple(found)) for name, found in owned),  # type: ignore[arg-type]
@@ -67,13 +64,13 @@ def test_subscriptions_are_read_as_kio_writes_them(
         assert read.owned == tuple((name, tuple(found)) for name, found in owned)
 
 
-def test_the_oldest_subscription_says_nothing_of_what_is_held() -> None:
+def test_the_oldest_subscription_says_nothing_of_what_is_held():
     read = read_subscription(written(0, SubscriptionV0(topics=("t",))))
     assert (read.version, read.topics, read.owned, read.rack_id) == (0, ("t",), (), None)
 
 
 @given(st.binary(max_size=40))
-def test_any_bytes_are_a_subscription_or_refused(data: bytes) -> None:
+def test_any_bytes_are_a_subscription_or_refused(data):
     for read in (read_subscription, read_assignment):
         try:
             read(data)
@@ -81,7 +78,7 @@ def test_any_bytes_are_a_subscription_or_refused(data: bytes) -> None:
             assert subscription_version(data) >= 0
 
 
-def test_assignments_are_written_as_kio_reads_them() -> None:
+def test_assignments_are_written_as_kio_reads_them():
     topics = Topics(t=4, u=1)
     held = parts("t", 2, 0) | parts("u", 0) | parts("gone", 1)
     data = assignment_bytes(held, 9, topics)
@@ -93,7 +90,7 @@ def test_assignments_are_written_as_kio_reads_them() -> None:
 # ----------------------------------------------------------------------------------------------------------- upgrading
 
 
-def test_classic_group_continues_unchanged_after_the_upgrade(one: Migrating) -> None:
+def test_classic_group_continues_unchanged_after_the_upgrade(one):
     upgraded_pair(one)
     assert (one.group.state.epoch, one.group.state.state_name) == (7, "Stable")
     member = one.member("a")
@@ -106,7 +103,7 @@ def test_classic_group_continues_unchanged_after_the_upgrade(one: Migrating) -> 
     one.fail_over()
 
 
-def test_members_change_over_one_by_one(one: Migrating) -> None:
+def test_members_change_over_one_by_one(one):
     upgraded_pair(one)
     answer = one.join("c", "t")
     assert (answer.member_epoch, assigned(answer)) == (8, NO_PARTITIONS)
@@ -135,7 +132,7 @@ def test_members_change_over_one_by_one(one: Migrating) -> None:
     assert [one.member(name).classic is None for name in ("a2", "b", "c")] == [True, False, True]
 
 
-def test_an_eager_member_gives_all_back_by_rejoining(one: Migrating) -> None:
+def test_an_eager_member_gives_all_back_by_rejoining(one):
     old = (("range", written(0, SubscriptionV0(topics=("t",)))),)
     one.upgrade(classic_member("a", parts("t", 0, 1, 2, 3), one.topics, protocols=old))
     one.join("c", "t")
@@ -145,7 +142,7 @@ def test_an_eager_member_gives_all_back_by_rejoining(one: Migrating) -> None:
     assert assigned(one.heartbeat("c", 8)) == parts("t", 2, 3)
 
 
-def test_a_member_that_never_fetched_its_assignment_has_none(one: Migrating) -> None:
+def test_a_member_that_never_fetched_its_assignment_has_none(one):
     one.upgrade(classic_member("a", NO_PARTITIONS, one.topics, assignment=b""))
     assert one.member("a").assigned == NO_PARTITIONS
 
@@ -160,7 +157,7 @@ def test_a_member_that_never_fetched_its_assignment_has_none(one: Migrating) -> 
         ({"members": ("a", "b", "b2")}, "exceeds the consumer group maximum size"),
     ],
 )
-def test_groups_that_cannot_change_over(one: Migrating, change: dict[str, Any], words: str) -> None:
+def test_groups_that_cannot_change_over(one, change, words):
     custom = ConsumerProtocolAssignment(assigned_partitions=(), user_data=b"plan")
     known = {
         "a": classic_member("a", parts("t", 0), one.topics),
@@ -176,7 +173,7 @@ def test_groups_that_cannot_change_over(one: Migrating, change: dict[str, Any], 
         upgraded(group, one.topics, ConsumerGroupSettings(max_size=2))
 
 
-def test_the_policy_can_forbid_either_way(one: Migrating) -> None:
+def test_the_policy_can_forbid_either_way(one):
     group = ClassicGroup("g", 7, "consumer", "range", ())
     for policy in MigrationPolicy:
         settings = ConsumerGroupSettings(migration_policy=policy)
@@ -193,7 +190,7 @@ def test_the_policy_can_forbid_either_way(one: Migrating) -> None:
     assert one.group.state.state_name == "Assigning"
 
 
-def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one: Migrating) -> None:
+def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one):
     upgraded_pair(one)
     one.join("c", "t")
     one.settings = ConsumerGroupSettings(migration_policy=MigrationPolicy.DISABLED)
@@ -205,7 +202,7 @@ def test_a_disabled_migration_lets_no_classic_member_join_or_rejoin(one: Migrati
 # --------------------------------------------------------------------------------------------------------- downgrading
 
 
-def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migrating) -> None:
+def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one):
     upgraded_pair(one)
     one.join("c", "t")
     one.heartbeat("c", -1)
@@ -229,7 +226,7 @@ def test_the_last_of_the_new_protocol_takes_the_group_back_with_it(one: Migratin
     check_owners(again)
 
 
-def test_session_timeout_of_the_last_consumer_member_also_downgrades_the_group(one: Migrating) -> None:
+def test_session_timeout_of_the_last_consumer_member_also_downgrades_the_group(one):
     upgraded_pair(one)
     one.join("c", "t")
     for _ in range(9):
@@ -258,7 +255,7 @@ MINE_FIRST = (("mine", subscription("t")), ("range", subscription("t")))
 """The other member has no such protocol."""
 
 
-def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating) -> None:
+def test_a_static_member_that_is_restarted_with_the_old_protocol(one):
     static_pair(one)
     answer = one.join_classic("", instance_id="i", protocols=MINE_FIRST, skips_assignment=True)
     assert (answer["member_id"], answer["generation_id"]) == ("made", 7)
@@ -277,7 +274,7 @@ def test_a_static_member_that_is_restarted_with_the_old_protocol(one: Migrating)
     assert [record for record in one.log if record.value is not None] == []
 
 
-def test_group_rebalances_when_its_last_static_member_reverts_and_cannot_skip_the_assignment(one: Migrating) -> None:
+def test_group_rebalances_when_its_last_static_member_reverts_and_cannot_skip_the_assignment(one):
     static_pair(one)
     answer = one.join_classic("", instance_id="i", protocols=MINE_FIRST)
     assert (answer["leader"], answer["protocol_name"]) == ("", "range")
@@ -286,14 +283,14 @@ def test_group_rebalances_when_its_last_static_member_reverts_and_cannot_skip_th
     assert one.classic.downgrade.is_rebalancing
 
 
-def test_group_without_remaining_members_is_not_downgraded(one: Migrating) -> None:
+def test_group_without_remaining_members_is_not_downgraded(one):
     upgraded_pair(one)
     assert [answer["error_code"] for answer in one.leave_classic(("a", None), ("b", None))] == [ErrorCode.none] * 2
     assert one.classic is None
     assert not one.group.state.members
 
 
-def test_the_protocol_is_one_that_all_have() -> None:
+def test_the_protocol_is_one_that_all_have():
     def member(name: str, *protocols: str) -> Member:
         return Member(name, classic=ClassicMetadata(1, tuple((one, b"") for one in protocols)))
 
@@ -304,7 +301,7 @@ def test_the_protocol_is_one_that_all_have() -> None:
 # ------------------------------------------------------------------------------------------------------ classic members
 
 
-def test_a_classic_member_joins_a_consumer_group(one: Migrating) -> None:
+def test_a_classic_member_joins_a_consumer_group(one):
     one.join("c", "t")
     answer = one.join_classic("", "t", requires_known_member_id=True)
     assert (answer["error_code"], answer["member_id"]) == (ErrorCode.member_id_required, "made")
@@ -320,7 +317,7 @@ def test_a_classic_member_joins_a_consumer_group(one: Migrating) -> None:
     assert one.sync_classic("made", answer["generation_id"]) == {"t": [2, 3]}
 
 
-def test_protocols_that_do_not_fit(one: Migrating) -> None:
+def test_protocols_that_do_not_fit(one):
     upgraded_pair(one)
     for said in (
         {"protocol_type": "connect"},
@@ -335,7 +332,7 @@ def test_protocols_that_do_not_fit(one: Migrating) -> None:
             one.sync_classic("a", 7, **said)
 
 
-def test_classic_request_of_a_member_that_is_not_classic_is_refused(one: Migrating) -> None:
+def test_classic_request_of_a_member_that_is_not_classic_is_refused(one):
     one.join("c", "t")
     with refused(ErrorCode.unknown_member_id, "does not use the classic protocol"):
         one.heartbeat_classic("c", 2)
@@ -347,7 +344,7 @@ def test_classic_request_of_a_member_that_is_not_classic_is_refused(one: Migrati
         upgraded.heartbeat_classic("a", 6)
 
 
-def test_topics_that_grow_are_noticed_where_all_are_classic(one: Migrating) -> None:
+def test_topics_that_grow_are_noticed_where_all_are_classic(one):
     upgraded_pair(one)
     one.topics.put("other", 1)
     assert one.heartbeat_classic("a", 7) is ErrorCode.none
@@ -359,7 +356,7 @@ def test_topics_that_grow_are_noticed_where_all_are_classic(one: Migrating) -> N
     assert one.heartbeat_classic("a", 8) is ErrorCode.none
 
 
-def test_leaving_by_instance_id_alone(one: Migrating) -> None:
+def test_leaving_by_instance_id_alone(one):
     one.upgrade(
         classic_member("a", parts("t", 0), one.topics, instance_id="i"),
         classic_member("b", parts("t", 1), one.topics, instance_id="j"),
@@ -377,7 +374,7 @@ def test_leaving_by_instance_id_alone(one: Migrating) -> None:
     assert one.leave_classic(("x", None))[0]["error_code"] is ErrorCode.unknown_member_id
 
 
-def test_classic_member_that_is_notified_to_rejoin_and_does_not_is_removed(one: Migrating) -> None:
+def test_classic_member_that_is_notified_to_rejoin_and_does_not_is_removed(one):
     one.upgrade(classic_member("a", parts("t", 0, 1, 2, 3), one.topics, rebalance_timeout_ms=20_000))
     one.join("c", "t")
     for _ in range(4):
@@ -387,7 +384,7 @@ def test_classic_member_that_is_notified_to_rejoin_and_does_not_is_removed(one: 
     assert one.pass_time(4) == ["a"]
 
 
-def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
+def test_a_classic_member_that_joins_and_never_syncs(one):
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=15_000, session_timeout_ms=10_000)
     for _ in range(2):
@@ -396,7 +393,7 @@ def test_a_classic_member_that_joins_and_never_syncs(one: Migrating) -> None:
     assert one.pass_time(1_000) == ["made"]
 
 
-def test_classic_member_that_synced_is_limited_only_by_its_session_timeout(one: Migrating) -> None:
+def test_classic_member_that_synced_is_limited_only_by_its_session_timeout(one):
     one.join("c", "t")
     one.join_classic("made", "t", rebalance_timeout_ms=5_000, session_timeout_ms=10_000)
     one.sync_classic("made", 3)
@@ -404,7 +401,7 @@ def test_classic_member_that_synced_is_limited_only_by_its_session_timeout(one: 
     assert one.pass_time(1) == ["made"]
 
 
-def test_records_of_an_upgrade_stand_in_kafkas_order(one: Migrating) -> None:
+def test_records_of_an_upgrade_stand_in_kafkas_order(one):
     upgraded_pair(one)
 
     def kinds(records: list[Record]) -> list[int]:

@@ -7,8 +7,6 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from tests.unit.groups.consumer.group_model import Coordinator, Topics, assigned, parts
 from tests.unit.groups.consumer.refusals import refused
 from yak.errors import ErrorCode
@@ -21,7 +19,7 @@ from yak.groups.consumer.state import GroupState
 # ------------------------------------------------------------------------------------------------------- topics
 
 
-def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator) -> None:
+def test_a_member_that_means_no_topic_is_a_member_all_the_same(one):
     answer = one.join("a")
     assert (answer.member_epoch, assigned(answer)) == (1, NO_PARTITIONS), "the epoch of a new group (ModernGroup.java)"
     one.fail_over()
@@ -29,7 +27,7 @@ def test_a_member_that_means_no_topic_is_a_member_all_the_same(one: Coordinator)
     assert one.heartbeat("a", 1, topics=["t"]).member_epoch == 2
 
 
-def test_group_topics_are_those_of_its_members_without_iterating_over_all_members() -> None:
+def test_group_topics_are_those_of_its_members_without_iterating_over_all_members():
     state = GroupState("g")
     empty = dict.fromkeys(MemberValue.__dataclass_fields__) | {"topic_regex": ""}
 
@@ -57,7 +55,7 @@ def test_group_topics_are_those_of_its_members_without_iterating_over_all_member
     assert state.topic_names() == set()
 
 
-def test_topics_that_are_not_there_count_for_nothing_until_they_are(one: Coordinator) -> None:
+def test_topics_that_are_not_there_count_for_nothing_until_they_are(one):
     answer = one.join("a", "t", "later")
     assert assigned(answer) == parts("t", 0, 1, 2, 3)
     one.topics.put("later", 1)
@@ -65,13 +63,13 @@ def test_topics_that_are_not_there_count_for_nothing_until_they_are(one: Coordin
     assert (answer.member_epoch, assigned(answer)) == (3, parts("t", 0, 1, 2, 3) | parts("later", 0))
 
 
-def test_a_topic_that_grows_is_noticed_at_the_next_heartbeat(one: Coordinator) -> None:
+def test_a_topic_that_grows_is_noticed_at_the_next_heartbeat(one):
     one.join("a", "t")
     one.topics.put("t", 6)
     assert assigned(one.heartbeat("a", 2)) == parts("t", *range(6))
 
 
-def test_partitions_of_a_deleted_topic_are_revoked_from_the_member(one: Coordinator) -> None:
+def test_partitions_of_a_deleted_topic_are_revoked_from_the_member(one):
     one.topics.put("u", 1)
     one.join("a", "t", "u")
     one.topics.remove("u")
@@ -79,14 +77,14 @@ def test_partitions_of_a_deleted_topic_are_revoked_from_the_member(one: Coordina
     assert one.heartbeat("a", 2, owned=parts("t", 0, 1, 2, 3)).member_epoch == 3
 
 
-def test_a_change_of_other_topics_does_not_move_the_epoch(one: Coordinator) -> None:
+def test_a_change_of_other_topics_does_not_move_the_epoch(one):
     one.join("a", "t")
     one.topics.put("u", 3)
     assert one.heartbeat("a", 2).member_epoch == 2
     assert one.group.state.epoch == 2
 
 
-def test_member_can_change_its_subscribed_topics(one: Coordinator) -> None:
+def test_member_can_change_its_subscribed_topics(one):
     one.topics.put("u", 2)
     one.join("a", "t")
     answer = one.heartbeat("a", 2, topics=["u"])
@@ -95,7 +93,7 @@ def test_member_can_change_its_subscribed_topics(one: Coordinator) -> None:
     assert (answer.member_epoch, assigned(answer)) == (3, parts("u", 0, 1))
 
 
-def test_topics_as_kafka_4_0_listed_them_are_taken_back(one: Coordinator) -> None:
+def test_topics_as_kafka_4_0_listed_them_are_taken_back(one):
     one.join("a", "t")
     one.group.replay(Change(Kind.PARTITION_METADATA, "g", "", PartitionMetadataValue(b"\x01\x00")))
     one.topics.put("x", 1)
@@ -107,13 +105,13 @@ def test_topics_as_kafka_4_0_listed_them_are_taken_back(one: Coordinator) -> Non
 # -------------------------------------------------------------------------------------------------- expressions
 
 
-def test_an_expression_is_resolved_at_once(one: Coordinator) -> None:
+def test_an_expression_is_resolved_at_once(one):
     one.topics.put("tx", 1)
     answer = one.heartbeat("a", 0, regex="t.?", owned=frozenset(), rebalance_timeout_ms=1_000)
     assert (answer.member_epoch, assigned(answer)) == (2, parts("t", 0, 1, 2, 3) | parts("tx", 0))
 
 
-def test_an_expression_without_topics_raises_no_epoch(one: Coordinator) -> None:
+def test_an_expression_without_topics_raises_no_epoch(one):
     """As GroupMetadataManager.updateRegularExpressions, also for a member that has topics by name."""
     assert one.heartbeat("a", 0, regex="x.*", owned=frozenset(), rebalance_timeout_ms=1_000).member_epoch == 1
     assert one.join("b", "t").member_epoch == 2
@@ -125,7 +123,7 @@ def test_an_expression_without_topics_raises_no_epoch(one: Coordinator) -> None:
     assert one.group.state.epoch == 3
 
 
-def test_topics_made_later_are_found_within_ten_seconds(one: Coordinator) -> None:
+def test_topics_made_later_are_found_within_ten_seconds(one):
     one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.topics.put("tx", 1)
     assert one.heartbeat("a", 2).assignment is None
@@ -133,7 +131,7 @@ def test_topics_made_later_are_found_within_ten_seconds(one: Coordinator) -> Non
     assert assigned(one.heartbeat("a", 2)) == parts("t", 0, 1, 2, 3) | parts("tx", 0)
 
 
-def test_looking_again_and_finding_the_same_writes_nothing(one: Coordinator) -> None:
+def test_looking_again_and_finding_the_same_writes_nothing(one):
     one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.topics.put("other", 1)
     one.pass_time(10_000)
@@ -142,7 +140,7 @@ def test_looking_again_and_finding_the_same_writes_nothing(one: Coordinator) -> 
     assert len(one.log) == written
 
 
-def test_regex_that_no_member_uses_is_removed(one: Coordinator) -> None:
+def test_regex_that_no_member_uses_is_removed(one):
     one.topics.put("u", 1)
     one.heartbeat("a", 0, regex="t.*", owned=frozenset(), rebalance_timeout_ms=1_000)
     one.heartbeat("b", 0, regex="u.*", owned=frozenset(), rebalance_timeout_ms=1_000)
@@ -153,14 +151,14 @@ def test_regex_that_no_member_uses_is_removed(one: Coordinator) -> None:
     assert sorted(one.group.state.regexes) == ["u.*"]
 
 
-def test_names_and_an_expression_together(one: Coordinator) -> None:
+def test_names_and_an_expression_together(one):
     one.topics.put("u", 1)
     answer = one.join("a", "t", regex="u")
     assert assigned(answer) == parts("t", 0, 1, 2, 3) | parts("u", 0)
     assert assigned(one.heartbeat("a", 2, regex="")) == parts("t", 0, 1, 2, 3)
 
 
-def test_an_expression_that_is_refused_changes_nothing(one: Coordinator) -> None:
+def test_an_expression_that_is_refused_changes_nothing(one):
     one.join("a", "t")
     for expression in ("(", r"(a)\1"):
         with refused(ErrorCode.invalid_regular_expression):
@@ -168,7 +166,7 @@ def test_an_expression_that_is_refused_changes_nothing(one: Coordinator) -> None
     assert one.heartbeat("a", 2).member_epoch == 2
 
 
-def test_a_recorded_expression_that_cannot_be_compiled_keeps_its_topics(one: Coordinator) -> None:
+def test_a_recorded_expression_that_cannot_be_compiled_keeps_its_topics(one):
     one.join("a", "t")
     one.join("b", "t")
     value = replace(one.member("b").metadata(), topic_names=(), topic_regex="(?=t)t")
@@ -184,7 +182,7 @@ COSTLY = "(a?){999}!"
 """An attacker's: as many states as characters, so that RE2 has to walk them all for every character of every name."""
 
 
-def test_an_expression_too_large_for_all_names_together_is_refused(one: Coordinator) -> None:
+def test_an_expression_too_large_for_all_names_together_is_refused(one):
     one.join("a", "t")
     for number in range(400):
         one.topics.put(f"{number:a>249}", 1)
@@ -195,7 +193,7 @@ def test_an_expression_too_large_for_all_names_together_is_refused(one: Coordina
     assert one.group.state.regexes["a*a*a*a*!"].topics == ()
 
 
-def test_an_expression_resolved_before_topics_became_too_many_keeps_its_topics(one: Coordinator) -> None:
+def test_an_expression_resolved_before_topics_became_too_many_keeps_its_topics(one):
     one.heartbeat("a", 0, regex=COSTLY + "|t", owned=frozenset(), rebalance_timeout_ms=1_000)
     for number in range(400):
         one.topics.put(f"{number:a>249}", 1)
@@ -204,9 +202,7 @@ def test_an_expression_resolved_before_topics_became_too_many_keeps_its_topics(o
     assert one.group.state.regexes[COSTLY + "|t"].topics == ("t",)
 
 
-def test_expressions_of_many_members_are_resolved_over_several_heartbeats(
-    one: Coordinator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_expressions_of_many_members_are_resolved_over_several_heartbeats(one, monkeypatch):
     expressions = [f"t|x{number}" for number in range(6)]
     for number, expression in enumerate(expressions):
         one.heartbeat(f"m{number}", 0, regex=expression, owned=frozenset(), rebalance_timeout_ms=100_000)
@@ -222,9 +218,7 @@ def test_expressions_of_many_members_are_resolved_over_several_heartbeats(
     assert one.group.seen.round_version is None
 
 
-def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
-    one: Coordinator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(one, monkeypatch):
     for name in ("a", "b"):
         one.heartbeat(name, 0, regex=f"{name}.", owned=frozenset(), rebalance_timeout_ms=100_000)
     one.topics.put("a1", 1)
@@ -242,13 +236,13 @@ def test_topics_made_while_expressions_are_resolved_are_found_by_the_next_round(
 # --------------------------------------------------------------------------------------------------------- both
 
 
-def test_group_is_subscribed_to_its_topic_names_and_regex_matches(one: Coordinator) -> None:
+def test_group_is_subscribed_to_its_topic_names_and_regex_matches(one):
     one.topics.put("u", 1)
     one.join("a", "t", regex="u")
     assert [name for name in ("t", "u", "v") if one.group.state.is_subscribed_to(name)] == ["t", "u"]
 
 
-def test_records_do_not_depend_on_the_order_of_sets() -> None:
+def test_records_do_not_depend_on_the_order_of_sets():
     """The same requests give the same bytes in every process, or no seed of the simulator would mean anything."""
     program = (
         "from tests.unit.groups.consumer.group_model import *\n"
@@ -271,7 +265,7 @@ def test_records_do_not_depend_on_the_order_of_sets() -> None:
     assert printed[0] == printed[1] == printed[2]
 
 
-def test_join_reads_a_topic_as_often_with_many_members_as_with_few() -> None:
+def test_join_reads_a_topic_as_often_with_many_members_as_with_few():
     class CountedTopics(Topics):
         lookups = 0
 

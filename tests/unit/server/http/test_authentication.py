@@ -82,12 +82,12 @@ async def nothing(_context: Any, _request: Request) -> Any:
 
 
 @pytest.mark.parametrize("level", ["read", "change", "admin"])
-def test_basic_lets_a_user_with_its_password_do_everything(level: Guard) -> None:
+def test_basic_lets_a_user_with_its_password_do_everything(level):
     assert outcome(context_of(Users()), request(basic("ann", PASSWORD)), level) == "User:ann"
 
 
 @pytest.mark.parametrize("level", ["read", "change", "admin"])
-def test_basic_refuses_a_request_without_a_login_with_the_schemes(level: Guard) -> None:
+def test_basic_refuses_a_request_without_a_login_with_the_schemes(level):
     context = context_of(Users())
     assert outcome(context, request(), level) == "login-needed"
     assert outcome(context, request("Bearer wrong"), level) == "login-needed"
@@ -97,21 +97,21 @@ def test_basic_refuses_a_request_without_a_login_with_the_schemes(level: Guard) 
     assert caught.value.headers["www-authenticate"].startswith("Basic ")
 
 
-def test_route_for_load_balancers_needs_no_login() -> None:
+def test_route_for_load_balancers_needs_no_login():
     assert outcome(context_of(Users()), request(), is_open=True) == ANONYMOUS
 
 
-def test_token_is_a_login() -> None:
+def test_token_is_a_login():
     assert outcome(context_of(Users()), request(f"Bearer {TOKEN}"), "admin") == TOKEN_PRINCIPAL
 
 
-def test_certificate_is_a_login() -> None:
+def test_certificate_is_a_login():
     state = {"stream": SimpleNamespace(principal="User:CN=alice")}
     assert outcome(context_of(Users()), request(state=state), "change") == "User:CN=alice"
 
 
 @pytest.mark.parametrize("user", ["ann", "unknown", ""])
-def test_wrong_password_and_unknown_user_are_refused_alike_and_logged_without_the_password(user: str) -> None:
+def test_wrong_password_and_unknown_user_are_refused_alike_and_logged_without_the_password(user):
     context = context_of(Users())
     assert outcome(context, request(basic(user, "guessed"))) == "login-failed"
     (line,) = context.shell.rate_limit.lines
@@ -120,9 +120,7 @@ def test_wrong_password_and_unknown_user_are_refused_alike_and_logged_without_th
 
 
 @pytest.mark.parametrize(("authentication", "level"), [("none", "change"), ("none", "admin"), ("basic", "read")])
-async def test_wrong_token_is_refused_after_the_delay_and_logged_without_it(
-    authentication: str, level: Guard, autojump_clock: Any
-) -> None:
+async def test_wrong_token_is_refused_after_the_delay_and_logged_without_it(authentication, level, autojump_clock):
     context = context_of(Users(), authentication)
     context.broker.config.connection_failed_authentication_delay_ms = 100
     for sent, delay_ms in ((request("Bearer guessed"), 100), (request(), 0)):
@@ -139,18 +137,18 @@ async def test_wrong_token_is_refused_after_the_delay_and_logged_without_it(
 @pytest.mark.parametrize(
     "header", ["Basic", "Basic !!!", "Basic " + base64.b64encode(b"no colon").decode(), "Basic \xff"]
 )
-def test_header_that_is_no_user_and_password_is_refused(header: str) -> None:
+def test_header_that_is_no_user_and_password_is_refused(header):
     assert outcome(context_of(Users()), request(header)) == "login-failed"
 
 
-def test_password_is_ignored_without_basic() -> None:
+def test_password_is_ignored_without_basic():
     users = Users()
     context = context_of(users, "none", None)
     assert outcome(context, request(basic("ann", "wrong"))) == ANONYMOUS
     assert users.hashed == []
 
 
-async def test_login_that_succeeded_is_not_hashed_again_until_the_credential_changes() -> None:
+async def test_login_that_succeeded_is_not_hashed_again_until_the_credential_changes():
     users = Users()
     logins = BasicLogins(users.password_credential)
     assert await logins.is_right("ann", PASSWORD)
@@ -168,7 +166,7 @@ async def test_login_that_succeeded_is_not_hashed_again_until_the_credential_cha
 
 
 @given(st.text(), st.text(), st.text(), st.text())
-def test_digests_of_different_logins_differ(user: str, password: str, other_user: str, other: str) -> None:
+def test_digests_of_different_logins_differ(user, password, other_user, other):
     logins = BasicLogins(Users().password_credential)
     same = (user, password) == (other_user, other)
     assert (logins._digest(user, password) == logins._digest(other_user, other)) == same
@@ -186,7 +184,7 @@ def test_digests_of_different_logins_differ(user: str, password: str, other_user
         ("change", Operation.WRITE, {}, "", None),
     ],
 )
-def test_access_names_the_operation_and_the_resource(guarded, operation, path_params, query, access) -> None:
+def test_access_names_the_operation_and_the_resource(guarded, operation, path_params, query, access):
     parameters = (Parameter("topic", {"type": "string"}, "the topic"),)
     route = Route("GET", "/", nothing, "x", "T", guard=guarded, operation=operation, parameters=parameters)
     assert access_of(route, request(path_params=path_params, query=query)) == access
@@ -202,13 +200,13 @@ _ABOUT_THE_CLUSTER = [
 
 
 @pytest.mark.parametrize("route", _ABOUT_THE_CLUSTER, ids=lambda route: f"{route.method} {route.path}")
-def test_topic_or_group_in_the_query_gives_no_access_to_what_is_about_the_cluster(route: Route) -> None:
+def test_topic_or_group_in_the_query_gives_no_access_to_what_is_about_the_cluster(route):
     access = access_of(route, request(query=_QUERY))
     assert access is not None
     assert access.kind is ResourceType.CLUSTER
 
 
-def test_refusal_of_the_authorizer_is_403_audited_and_counted() -> None:
+def test_refusal_of_the_authorizer_is_403_audited_and_counted():
     context = context_of(Users())
     context.broker.authorization = Acls()
     assert outcome(context, request(basic("ann", PASSWORD))) == "not-allowed"
@@ -219,5 +217,5 @@ def test_refusal_of_the_authorizer_is_403_audited_and_counted() -> None:
     assert outcome(context, request(), is_open=True) == ANONYMOUS
 
 
-async def test_password_with_other_characters_is_read_as_utf8() -> None:
+async def test_password_with_other_characters_is_read_as_utf8():
     assert await authenticate(context_of(Users()), request(basic("ann", PASSWORD))) == "User:ann"

@@ -74,7 +74,7 @@ def make_broker_client(core: Any = None, others: Any = None) -> tuple[BrokerClie
 
 
 @pytest.mark.parametrize("node_id", [None, 1])
-async def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -> None:
+async def test_request_without_a_node_goes_to_this_broker(node_id):
     broker_client, core, others = make_broker_client()
     found = await broker_client.ask(METADATA, {"topics": None}, node_id=node_id, version=9)
     assert (found.cluster_id, found.controller_id) == ("c", 5)
@@ -84,7 +84,7 @@ async def test_request_without_a_node_goes_to_this_broker(node_id: int | None) -
     assert decode_request(METADATA, 9, memoryview(core.frames[0]), header.body_offset).topics is None
 
 
-async def test_request_to_another_node_has_the_newest_version() -> None:
+async def test_request_to_another_node_has_the_newest_version():
     broker_client, core, others = make_broker_client()
     found = await broker_client.ask(METADATA, {"topics": []}, node_id=2)
     assert found.controller_id == 5
@@ -102,7 +102,7 @@ async def test_request_to_another_node_has_the_newest_version() -> None:
         (None, "never", 504, "no-answer", "node 1 did not answer within 0.05 s"),
     ],
 )
-async def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: int, error: str, text: str) -> None:
+async def test_each_failure_is_a_problem(node_id, how, status, error, text):
     broker_client, _, _ = make_broker_client(how, how)
     with pytest.raises(Problem) as raised:
         await broker_client.ask(METADATA, {"topics": None}, node_id=node_id, timeout_s=0.05)
@@ -119,7 +119,7 @@ async def test_each_failure_is_a_problem(node_id: int | None, how: Any, status: 
         (84, ("warning", {"result": "failed", "error": "ELECTION_NOT_NEEDED"})),
     ],
 )
-async def test_change_by_another_broker_is_in_the_audit_log_with_the_caller(monkeypatch, code, line) -> None:
+async def test_change_by_another_broker_is_in_the_audit_log_with_the_caller(monkeypatch, code, line):
     fields = {"error_code": code, "replica_election_results": []}
     partition = {"partition_id": 0, "error_code": code, "error_message": None}
     fields["replica_election_results"] = [{"topic": "orders", "partition_result": [partition]}]
@@ -197,7 +197,7 @@ async def other_broker(
         nursery.cancel_scope.cancel()
 
 
-async def test_connection_to_a_broker_serves_one_request_after_the_other() -> None:
+async def test_connection_to_a_broker_serves_one_request_after_the_other():
     async with other_broker() as other:
         brokers = RemoteBrokers()
         for number in range(5):
@@ -206,7 +206,7 @@ async def test_connection_to_a_broker_serves_one_request_after_the_other() -> No
         assert other.connections == 1
 
 
-async def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypatch):
     monkeypatch.setattr(broker_client, "_IDLE_PER_BROKER_MAX", 3)
     everybody = trio.Event()
     waiting = 0
@@ -235,7 +235,7 @@ async def test_parallel_requests_have_own_connections_and_few_stay_idle(monkeypa
 
 
 @pytest.mark.parametrize("says_more", [True, False])
-async def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_more: bool) -> None:
+async def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again(says_more):
     async with other_broker() as other:
         brokers = RemoteBrokers()
         await brokers.exchange(("127.0.0.1", other.port), b"first")
@@ -249,7 +249,7 @@ async def test_an_idle_connection_that_was_closed_or_spoken_on_is_not_used_again
         assert other.connections == 2
 
 
-async def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch):
     monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
     async with other_broker() as other:
         brokers = RemoteBrokers()
@@ -259,9 +259,7 @@ async def test_an_idle_connection_that_is_old_is_not_used_again(monkeypatch: pyt
         assert other.connections == 2
 
 
-async def test_idle_connection_to_an_address_that_is_not_used_any_more_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_idle_connection_to_an_address_that_is_not_used_any_more_is_closed(monkeypatch):
     monkeypatch.setattr(broker_client, "_IDLE_SECONDS_MAX", 0.02)
     async with other_broker() as former, other_broker() as present:
         brokers = RemoteBrokers()
@@ -273,7 +271,7 @@ async def test_idle_connection_to_an_address_that_is_not_used_any_more_is_closed
         assert [stream.socket.fileno() for stream in present.open] != [-1]
 
 
-async def test_a_broker_that_came_back_is_found_again() -> None:
+async def test_a_broker_that_came_back_is_found_again():
     brokers = RemoteBrokers()
     async with other_broker() as other:
         await brokers.exchange(("127.0.0.1", other.port), b"first")
@@ -284,7 +282,7 @@ async def test_a_broker_that_came_back_is_found_again() -> None:
         assert await brokers.exchange(("127.0.0.1", other.port), b"third") == b"corrthird"
 
 
-async def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
+async def test_cancelled_request_to_a_broker_closes_its_connection():
     async def handle(frame: bytes, _stream: trio.SocketStream) -> bytes:
         if frame == b"slow":
             await trio.sleep(0.1)
@@ -315,7 +313,7 @@ async def test_cancelled_request_to_a_broker_closes_its_connection() -> None:
         b"HTTP/1.1 400 Bad Request\r\n\r\n",
     ],
 )
-async def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_dropped(answer: bytes | None) -> None:
+async def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_dropped(answer):
     async def handle(frame: bytes, stream: trio.SocketStream) -> bytes | None:
         if frame == b"well":
             return framed(b"corrwell")
@@ -331,14 +329,14 @@ async def test_invalid_broker_answer_is_a_lost_broker_and_its_connection_is_drop
         assert other.connections == 2
 
 
-async def test_refused_connection_is_a_lost_broker() -> None:
+async def test_refused_connection_is_a_lost_broker():
     async with other_broker() as other:
         port = other.port
     with pytest.raises(RemoteLost, match=rf"^Connection refused \(127\.0\.0\.1:{port}\)$"):
         await RemoteBrokers().exchange(("127.0.0.1", port), b"question")
 
 
-async def test_name_that_does_not_resolve_is_a_lost_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_name_that_does_not_resolve_is_a_lost_broker(monkeypatch):
     async def resolve(*_: object, **__: object) -> object:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -348,7 +346,7 @@ async def test_name_that_does_not_resolve_is_a_lost_broker(monkeypatch: pytest.M
         await RemoteBrokers().exchange(("no.such.host", 9093), b"question")
 
 
-async def test_broker_that_takes_no_request_in_time_is_a_problem_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_broker_that_takes_no_request_in_time_is_a_problem_with_a_reason(monkeypatch):
     monkeypatch.setattr(broker_client, "TIMEOUT_SECONDS", 0.05)
     client, _, _ = make_broker_client("never", "never")
     with pytest.raises(Problem) as raised:
@@ -356,7 +354,7 @@ async def test_broker_that_takes_no_request_in_time_is_a_problem_with_a_reason(m
     assert raised.value.message == "node 2 did not take the request within 0.05 s"
 
 
-async def test_an_answer_in_many_pieces_is_put_together() -> None:
+async def test_an_answer_in_many_pieces_is_put_together():
     async def handle(frame: bytes, stream: trio.SocketStream) -> bytes:
         whole = framed(b"corr" + bytes(1_000_000))
         for start in range(20):

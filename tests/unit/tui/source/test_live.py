@@ -54,7 +54,7 @@ async def kinds_until(followed: LiveSource, last: str) -> list[str]:
     return found
 
 
-def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch):
     monkeypatch.setattr(
         "yak.tui.source.kafka.http_addresses", lambda servers: {1: "http://new:2"} if servers == "new:9" else {}
     )
@@ -63,7 +63,7 @@ def test_brokers_that_came_back_on_other_ports_are_found(monkeypatch: pytest.Mon
     assert found[-1] == "hello"
 
 
-def test_broker_that_does_not_answer_in_time_is_reported_so() -> None:
+def test_broker_that_does_not_answer_in_time_is_reported_so():
     def hanging(_request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("")
 
@@ -72,7 +72,7 @@ def test_broker_that_does_not_answer_in_time_is_reported_so() -> None:
     assert caught.value.why == "broker 1 at http://new:2: no answer in time"
 
 
-def test_broker_that_refuses_the_connection_is_reported_with_the_systems_reason() -> None:
+def test_broker_that_refuses_the_connection_is_reported_with_the_systems_reason():
     async def reason(port: int) -> str:
         made = LiveSource("127.0.0.1:9", http={1: f"http://127.0.0.1:{port}"})
         try:
@@ -90,7 +90,7 @@ def test_broker_that_refuses_the_connection_is_reported_with_the_systems_reason(
     assert found == f"broker 1 at http://127.0.0.1:{port}: no connection: Connection refused"
 
 
-def test_broker_that_did_not_answer_in_time_gets_further_requests_last() -> None:
+def test_broker_that_did_not_answer_in_time_gets_further_requests_last():
     hosts: list[str] = []
 
     def silent_first(request: httpx.Request) -> httpx.Response:
@@ -117,7 +117,7 @@ def test_broker_that_did_not_answer_in_time_gets_further_requests_last() -> None
     [{}, None, {**CLUSTER["brokers"][0], "node_id": "first"}, {"node_id": 1, "http_address": "http://new:2"}],
     ids=["empty", "null", "text-as-id", "half"],
 )
-def test_list_of_brokers_that_cannot_be_read_is_a_lost_cluster_with_the_reason(broker) -> None:
+def test_list_of_brokers_that_cannot_be_read_is_a_lost_cluster_with_the_reason(broker):
     async def reason() -> str:
         made = source({1: "http://new:2"}, lambda _request: httpx.Response(200, json={"brokers": [broker]}))
         async with asyncio.timeout(10):
@@ -129,12 +129,12 @@ def test_list_of_brokers_that_cannot_be_read_is_a_lost_cluster_with_the_reason(b
     assert asyncio.run(reason()).startswith("lost: the list of brokers cannot be read: a field is missing")
 
 
-def test_address_that_is_no_url_is_a_broker_that_does_not_answer() -> None:
+def test_address_that_is_no_url_is_a_broker_that_does_not_answer():
     with pytest.raises(Unreachable, match="no broker answered"):
         asyncio.run(source({1: "http://new:port"}).ask("GET", "/api/groups"))
 
 
-def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
+def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again():
     tries = 0
 
     def garbled_once(request: httpx.Request) -> httpx.Response:
@@ -150,7 +150,7 @@ def test_a_stream_that_is_no_json_is_a_broken_link_and_tried_again() -> None:
     assert tries == 2
 
 
-def test_few_streams_of_many_begin_with_a_snapshot_but_each_one_that_broke_or_lost_events() -> None:
+def test_few_streams_of_many_begin_with_a_snapshot_but_each_one_that_broke_or_lost_events():
     """The first three brokers do not answer; the stream of broker 7 ends, that of broker 8 has a gap."""
     nodes = range(1, 51)
     requests: list[tuple[str, bool]] = []
@@ -199,7 +199,7 @@ def test_few_streams_of_many_begin_with_a_snapshot_but_each_one_that_broke_or_lo
     assert 1 <= sum(has_snapshot for _, has_snapshot in requests[: len(nodes) - 3]) <= 6
 
 
-def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch):
     """Also after a look that failed; what only HTTP has is refused with the reason."""
     image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
     answers = [
@@ -237,9 +237,7 @@ def test_brokers_without_http_are_read_again_and_again_over_kafka(monkeypatch: p
     assert made.bootstrap == "new:9"
 
 
-def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_read_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_read_again(monkeypatch):
     """An address without a port, and partition 1 of a topic without partition 0."""
     image = Image(brokers={1: BrokerInfo(1, -1, "", (), "new", 9, None, "broker", BrokerState.ACTIVE)})
     gap = TopicInfo("orders", NO_ID, (PartitionInfo(1, (1,), (IsrMember(1, -1),), (), 1, 0, 0),))
@@ -274,9 +272,7 @@ def test_answer_over_kafka_that_cannot_be_read_is_reported_and_the_cluster_is_re
 
 
 @pytest.mark.parametrize(("code", "is_passed_over"), [("not-authorized", True), ("unreachable", False)])
-def test_user_without_the_right_to_describe_broker_configs_has_no_http_addresses(
-    monkeypatch: pytest.MonkeyPatch, code: str, is_passed_over: bool
-) -> None:
+def test_user_without_the_right_to_describe_broker_configs_has_no_http_addresses(monkeypatch, code, is_passed_over):
     class Refusing:
         def __init__(self, *_: object, **__: object) -> None: ...
 
@@ -291,9 +287,7 @@ def test_user_without_the_right_to_describe_broker_configs_has_no_http_addresses
         assert http_addresses("here:9") == {}
 
 
-def test_topic_over_kafka_has_no_configs_for_a_user_without_the_right_to_describe_them(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_topic_over_kafka_has_no_configs_for_a_user_without_the_right_to_describe_them(monkeypatch):
     class Refusing:
         def metadata(self) -> SimpleNamespace:
             return SimpleNamespace(require_topic=lambda name: Topic(name, (Partition(0, 1, (1,), (1,)),)))
@@ -311,7 +305,7 @@ def test_topic_over_kafka_has_no_configs_for_a_user_without_the_right_to_describ
     assert found == {"configs": None, "partitions": [{"partition": 0, "log_start_offset": 3, "size_bytes": 10}]}
 
 
-def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch):
     def refuse(_request: httpx.Request) -> httpx.Response:
         return httpx.Response(403, json={"error": "not-allowed", "message": "User:ann may not DESCRIBE cluster"})
 
@@ -331,9 +325,7 @@ def test_user_refused_over_http_reads_the_cluster_over_kafka(monkeypatch: pytest
     ],
     ids=["page", "list", "message", "numbers"],
 )
-def test_other_program_at_a_brokers_address_counts_as_a_broker_that_does_not_answer(
-    foreign: httpx.Response, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_program_at_a_brokers_address_counts_as_a_broker_that_does_not_answer(foreign, monkeypatch):
     monkeypatch.setattr("yak.tui.source.kafka.http_addresses", lambda _servers: {1: "http://new:2"})
 
     def handler(request: httpx.Request) -> httpx.Response:

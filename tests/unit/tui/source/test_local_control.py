@@ -28,7 +28,7 @@ def alive() -> ProcessId:
 @pytest.mark.parametrize(
     "bootstrap", ["127.0.0.1:7001", "localhost:7001", "elsewhere:9092,127.0.0.1:7001", "[::1]:7001"]
 )
-def test_brokers_that_run_at_an_address_of_ours_are_ours(tmp_path: Path, alive: ProcessId, bootstrap: str) -> None:
+def test_brokers_that_run_at_an_address_of_ours_are_ours(tmp_path, alive, bootstrap):
     other = remember(tmp_path / "other", 7002, alive)
     ours = remember(tmp_path / "ours", 7001, alive)
     found = find_local(bootstrap, (str(tmp_path / "none"), other, ours))
@@ -37,22 +37,20 @@ def test_brokers_that_run_at_an_address_of_ours_are_ours(tmp_path: Path, alive: 
 
 
 @pytest.mark.parametrize("bootstrap", ["127.0.0.1:7002", "example.org:7001", ""])
-def test_others_are_not(tmp_path: Path, alive: ProcessId, bootstrap: str) -> None:
+def test_others_are_not(tmp_path, alive, bootstrap):
     assert find_local(bootstrap, (remember(tmp_path / "ours", 7001, alive),)) is None
 
 
-def test_a_cluster_that_ran_there_once_is_not_the_one_that_runs_now(tmp_path: Path) -> None:
+def test_a_cluster_that_ran_there_once_is_not_the_one_that_runs_now(tmp_path):
     assert find_local("127.0.0.1:7001", (remember(tmp_path / "ours", 7001, ProcessId(os.getpid(), "old")),)) is None
 
 
-def test_unreadable_state_file_is_no_local_cluster(tmp_path: Path) -> None:
+def test_unreadable_state_file_is_no_local_cluster(tmp_path):
     (tmp_path / state.STATE_FILE).write_text("{}")
     assert find_local("127.0.0.1:7001", (str(tmp_path),)) is None
 
 
-def test_the_command_names_the_directory_unless_it_is_the_usual_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_names_the_directory_unless_it_is_the_usual_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert LocalClusterControl(str(tmp_path / "yak-data")).command("node kill 1") == "yak node kill 1"
     assert LocalClusterControl(str(tmp_path / "my data")).command("node kill 1") == (
