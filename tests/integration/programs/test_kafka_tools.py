@@ -16,9 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.clusters import running_cluster
 from yak.local.cluster import UpSettings
 
-pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.jvm, pytest.mark.thorough, pytest.mark.timeout(900)]
 TOOLS = "org.apache.kafka.tools."
-SECONDS = 60
+SECONDS = 180
+"""At the most, for a tool: beside other tests a JVM needs a minute for its start."""
 
 
 class Tool(NamedTuple):
