@@ -58,7 +58,7 @@ def test_the_ready_file_comes_with_the_first_accepted_connection_and_goes_at_the
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_service_manager_is_notified_once_when_clients_are_answered(yak: Any, tmp_path: Path, cores: int) -> None:
+def test_service_manager_is_notified_once_when_clients_are_answered(yak, tmp_path, cores):
     if cores > 1 and not sys.platform.startswith("linux"):
         pytest.skip("--cores needs Linux")
     ready_file = tmp_path / "ready.json"

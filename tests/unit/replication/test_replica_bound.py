@@ -2,8 +2,8 @@
 
 from collections import Counter
 
+from tests.cluster_rig import ClusterRig
 from yak.replication import replica_bound
-from yak.sim.cluster_rig import ClusterRig
 
 
 def counted(rig: ClusterRig) -> tuple[Counter[int], Counter[int]]:
