@@ -38,3 +38,14 @@ def test_a_crash_may_take_back_the_log_start_below_which_compaction_removed_batc
     check.log_start(copy, 0)
     copy.log_start = 0
     check.reopened(copy, Chain())
+
+
+def test_a_crash_may_take_back_the_log_start_at_which_the_cache_begins():
+    check, copy = _check(), _copy()
+    copy.log_start = 6
+    check.log_start(copy, 0)
+    copy.log_start, copy.log.epochs.entries = 0, [(0, 6)]
+    check.reopened(copy, Chain())
+    copy.log.epochs.entries = [(0, 15)]
+    with pytest.raises(Violation, match="epoch 0 begins at 14, the cache says 15"):
+        check.reopened(copy, Chain())

@@ -69,16 +69,18 @@ class EpochCacheSound(Watcher):
         if [epoch for epoch, _start in starts] != sorted({epoch for epoch, _start in starts}):
             raise Violation(f"I8: {copy}: the batches' epochs {starts} do not rise")
         cached = dict(entries)
-        # of a log that retention shortened, compaction may have removed the first batches
+        # Of a log that retention shortened, compaction may have removed the first batches. The cache then has a log start,
+        # perhaps one that a crash took back.
         is_shortened = copy.originals is not None and copy in self._shortened
-        behind = {starts[0][0]: copy.log_start} if is_shortened and starts else {}
+        shortened_epoch = starts[0][0] if is_shortened and starts else None
         # where a bad disk hides the first batch of an epoch, opening the log finds the epoch behind it
         is_hidden = self._history.rotten.get(copy.key) == copy.node.node_id
         for epoch, start in starts:
             found = cached.get(epoch, -1)
             if (
                 start >= copy.log_start
-                and found not in (start, behind.get(epoch))
+                and found != start
+                and not (epoch == shortened_epoch and copy.log_start <= found < start)
                 and not (is_hidden and found > start)
             ):
                 raise Violation(f"I8: {copy}: epoch {epoch} begins at {start}, the cache says {cached.get(epoch)}")
