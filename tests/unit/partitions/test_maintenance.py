@@ -81,6 +81,16 @@ def test_delete_records_of_many_partitions_removes_one_segment_in_a_step(monkeyp
     assert max(removed(steps)) == 1
 
 
+def test_delete_records_leaves_to_retention_what_is_past_it():
+    """Kafka removes nothing before the next round of retention."""
+    rig = Rig()
+    rig.create_topic("orders", partitions=1)
+    rig.produce("orders", [b"x"] * 4, timestamp_ms=1_337)
+    assert rig.ask(21, 1, topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}])
+    rig.run_for(100)
+    assert rig.node.broker.partitions["orders", 0].log.log_start_offset == 2
+
+
 def checkpointed(rig):
     """Partition -> the high watermark in the checkpoint."""
     store = rig.node.broker.log_store

@@ -79,10 +79,12 @@ def _delete_below(broker: Broker, call: Call, topic: str, requested: Any, held: 
 
 @changes_state
 def _move_log_start(broker: Broker, partition: Partition, offset: Offset) -> None:
-    assert partition.log is not None
-    partition.log.advance_log_start(offset)
+    log = partition.log
+    assert log is not None
+    log.advance_log_start(offset)
     broker.partition_changed(partition, PartitionEvent.LOG_START_MOVED)
-    broker.maintenance.retain(partition)
+    if len(log.segments) > 1 and log.segments[1].base_offset <= offset:  # else only what is past retention would go
+        broker.maintenance.retain(partition)
     broker.maintenance.checkpoint_soon()
 
 
