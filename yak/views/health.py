@@ -116,12 +116,15 @@ class Health:
 
 
 class HealthView:
-    """Builds `Health`. Partition counts are computed once per image, and each second while the metadata store is down."""
+    """Builds `Health`. Partition counts are computed once per image and failed log directory, and each second while the
+    metadata store is down.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._image: Image | None = None
-        self._lost_s = 0
+        self._losses = (0, 0)
+        """The seconds without a metadata store, and the number of failed log directories."""
         self._counts = PartitionCounts()
 
     def present(self) -> Health:
@@ -129,10 +132,11 @@ class HealthView:
         return Health(self._broker, self._count)
 
     def _count(self) -> PartitionCounts:
-        image = self._broker.image
-        lost_s = (self._broker.store_outage.present_ms(self._broker.now_ms) or 0) // 1_000
-        if image is not self._image or lost_s != self._lost_s:
-            self._image, self._lost_s, self._counts = image, lost_s, _count(self._broker, image)
+        broker, image = self._broker, self._broker.image
+        lost_s = (broker.store_outage.present_ms(broker.now_ms) or 0) // 1_000
+        losses = (lost_s, sum(directory.failure is not None for directory in broker.log_store.directories))
+        if image is not self._image or losses != self._losses:
+            self._image, self._losses, self._counts = image, losses, _count(broker, image)
         return self._counts
 
 

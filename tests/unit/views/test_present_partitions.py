@@ -56,8 +56,12 @@ def test_partition_whose_only_log_is_offline_is_offline_also_over_http_of_its_br
     node = rig.nodes[rig.leader("orders") - 1]
     log = node.broker.partitions[TopicPartition("orders", 0)].log
     assert log is not None
+    health = HealthView(node.broker)
+    assert health.present().counts.states.offline == 0
+    image = node.broker.image
     node.broker.log_failures.directory_failed(LogDirectoryFailure(log.directory, OSError(5, "EIO")))
     rig.run_for(1_500)
+    assert node.broker.image is image  # nothing changes in the metadata
     assert node.broker.image.topics["orders"].partitions[0].leader == node.node_id
     assert [(row["leader"], row["state"]) for row in rows(node.broker, PartitionFilter())] == [(None, "offline")]
-    assert HealthView(node.broker).present().counts.states.offline == 1
+    assert health.present().counts.states.offline == 1
