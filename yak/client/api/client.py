@@ -66,7 +66,7 @@ class Client:
         self._is_closed = False
         with explaining("there is no connection"):
             self._open_admin: Admin = Admin(self.bootstrap, timeout_ms=int(timeout * 1000), extra=self._config)
-        forks.made.add(self)
+        forks.made[self] = Client._leave_to_parent
 
     @property
     def _admin(self) -> Admin:
@@ -179,8 +179,7 @@ class Client:
         if failures:
             raise failures[0]
 
-    def leave_to_parent(self) -> Any:
-        """As `forks.Forked`."""
+    def _leave_to_parent(self) -> Any:
         self._is_closed = True
         return self._open_admin
 

@@ -250,7 +250,7 @@ class Consumer:
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._reset = auto_offset_reset
         self._is_subscribed = False
-        forks.made.add(self)
+        forks.made[self] = Consumer._leave_to_parent
 
     def subscribe(
         self,
@@ -533,8 +533,7 @@ class Consumer:
             finally:  # a member that stays would keep its partitions until its session ends
                 self.reading.end()
 
-    def leave_to_parent(self) -> Any:
-        """As `forks.Forked`."""
+    def _leave_to_parent(self) -> Any:
         self.reading.is_closed = True
         return self._handle.consumer
 

@@ -2,27 +2,20 @@
 when they are freed; so they are closed there for the program, and never freed."""
 
 import os
-from typing import Any, Protocol
-from weakref import WeakSet
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
 
-
-class Forked(Protocol):
-    """A client, producer or consumer."""
-
-    def leave_to_parent(self) -> Any:
-        """Be closed; librdkafka's handle."""
-
-
-made: WeakSet[Forked] = WeakSet()
-"""All that this process has made, in `yak.client.api`."""
+made: WeakKeyDictionary[Any, Callable[[Any], Any]] = WeakKeyDictionary()
+"""All clients, producers and consumers that this process has made, and what closes one and returns librdkafka's handle."""
 
 
 def _in_child() -> None:
     if made:
         from ctypes import py_object, pythonapi
 
-        for each in list(made):
-            pythonapi.Py_IncRef(py_object(each.leave_to_parent()))
+        for each, leave_to_parent in list(made.items()):
+            pythonapi.Py_IncRef(py_object(leave_to_parent(each)))
 
 
 os.register_at_fork(after_in_child=_in_child)

@@ -194,7 +194,7 @@ class Producer:
         self._thread.start()
         self._end = weakref.finalize(self, _forgotten, self._handle, stop)
         self._stop = stop
-        forks.made.add(self)
+        forks.made[self] = Producer._leave_to_parent
 
     def send(
         self,
@@ -360,8 +360,7 @@ class Producer:
             serve(self._handle.flush, min(SERVE_S, left_s), self._deliveries.stop)
         return 0
 
-    def leave_to_parent(self) -> Any:
-        """As `forks.Forked`."""
+    def _leave_to_parent(self) -> Any:
         self._is_closed = True
         self._end.detach()
         return self._handle
