@@ -193,7 +193,7 @@ quorum_mutant(
 
 @quorum_mutant("quorum-voters-at-once", "one change of voters at a time", seeds=50)
 def _change_voters_at_once(swaps: Patches) -> None:
-    rewritten(VoterChanges, "_refusal", " or self._uncommitted is not None", "")(swaps)
+    rewritten(VoterChanges, "_refusal", "self._uncommitted is not None or ", "")(swaps)
     rewritten(VoterChanges, "_change", "if self._uncommitted is not None:", "if False:")(swaps)
 
 
