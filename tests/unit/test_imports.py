@@ -299,7 +299,7 @@ def test_every_module_can_be_imported_first() -> None:
 
 
 def test_cycles_of_imports_are_small_and_within_one_package() -> None:
-    """Whoever changes a module must know all of its cycle, types included."""
+    """A change of one module needs the knowledge of its whole cycle, types included."""
     cycles = cycles_of_imports(is_parent_imported=False)
     assert [names for names in cycles if len(names) > CYCLE_MODULES_MAX] == []
     assert [names for names in cycles if len({name.split(".")[1] for name in names}) > 1] == []

@@ -711,7 +711,7 @@ class Broker:
 
     def _settle(self, call: Call, outcome: Outcome) -> None:
         connection = call.connection
-        if (large := self.large_requests.encode(call, outcome)) is not None:
+        if type(outcome) is Now and (large := self.large_requests.encode(call, outcome)) is not None:
             outcome = Later(large)
         if type(outcome) is Later:
             call.came_ns = self.counters.turn_ns
@@ -740,7 +740,7 @@ class Broker:
 
     def answer_late(self, call: Call, outcome: Answer) -> None:
         """Encode an answer that was delayed, and send it after the earlier answers of its connection."""
-        if (large := self.large_requests.encode(call, outcome)) is not None:
+        if type(outcome) is Now and (large := self.large_requests.encode(call, outcome)) is not None:
             self.purgatory.add(large)
             return
         self.counters.waited.append((call.api_key, call.came_ns))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Generator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final
 
 from yak.errors import ErrorCode, PeerError
 from yak.ports.disk import Part
@@ -139,14 +139,11 @@ Slices: TypeAlias = Generator[None, None, Outcome]
 """A handler that yields after every `SLICE_ELEMENTS` elements; any state may have changed when it resumes."""
 
 
-class CallFault:
+class CallFault(Protocol):
     """What fault rules do to one call, and to its answer (`yak.broker.fault_injection`)."""
-
-    __slots__ = ()
 
     def answered(self, outcome: Now | Encoded | None) -> Outcome:
         """The answer that the client gets, and when. Called once, with the handler's answer."""
-        raise NotImplementedError
 
     def check(self, topic: str, index: int) -> None:
         """Raise PeerError if a Fetch is to get an error for this partition."""

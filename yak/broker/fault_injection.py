@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yak.acls.bindings import Operation
 from yak.broker.api_table import ApiTable, Handler
-from yak.broker.call import Call, CallFault, Encoded, Fields, Later, Now, Outcome
+from yak.broker.call import Call, Encoded, Fields, Later, Now, Outcome
 from yak.broker.delayed_answers import DelayedAnswer
 from yak.broker.purgatory import Answer
 from yak.broker.quorum_node import SERVED_EARLY
@@ -209,7 +209,7 @@ class FaultInjection:
                     broker.isr_changes.check(partition)
 
 
-class RequestFault(CallFault):
+class RequestFault:
     """What the rules do to one request, and to its answer."""
 
     __slots__ = ("_broker", "_call", "_delay_ms", "_disconnects", "_errors", "_refused", "_stamps")

@@ -116,9 +116,9 @@ class LargeRequests:
                 return at_once(served)
         return Later(self._add(call, served))
 
-    def encode(self, call: Call, answer: Outcome) -> LargeRequest | None:
+    def encode(self, call: Call, answer: Now) -> LargeRequest | None:
         """Encode an answer in slices, from a later turn on; None for one that is small, or while many wait."""
-        if type(answer) is not Now or call.fault is not None or len(self._queue) >= LARGE_ANSWERS_MAX:
+        if call.fault is not None or len(self._queue) >= LARGE_ANSWERS_MAX:
             return None
         if not _is_large(answer.fields):
             return None

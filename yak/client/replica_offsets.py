@@ -211,10 +211,10 @@ def _list_offsets(connection: RawConnection, wanted: Sequence[TopicPartition], r
 
 def _with_offsets(partition: PartitionReplicas, marks: _Offsets, ends: Mapping[NodeId, _Offsets]) -> PartitionReplicas:
     key = TopicPartition(partition.topic, partition.partition)
-    said = {node: ends.get(node, {}).get(key) for node in partition.replicas}
-    known = {node: None if end == _NO_LOG else end for node, end in said.items()}
+    reported = {node: ends.get(node, {}).get(key) for node in partition.replicas}
+    known = {node: None if end == _NO_LOG else end for node, end in reported.items()}
     # the metadata keep the last replica in sync as the leader, also without a log
-    leader = NO_LEADER if said.get(partition.leader) == _NO_LOG else partition.leader
+    leader = NO_LEADER if reported.get(partition.leader) == _NO_LOG else partition.leader
     return replace(
         partition,
         leader=leader,

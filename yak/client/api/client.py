@@ -66,7 +66,7 @@ class Client:
         self._is_closed = False
         with explaining("there is no connection"):
             self._open_admin: Admin = Admin(self.bootstrap, timeout_ms=int(timeout * 1000), extra=self._config)
-        forks.made[self] = Client._leave_to_parent
+        forks.open_clients[self] = Client._leave_to_parent
 
     @property
     def _admin(self) -> Admin:

@@ -170,7 +170,7 @@ _T = TypeVar("_T")
 
 
 def commits_within(limit_s: float, commit: Callable[[], _T], what: str) -> _T:
-    """Commit in a thread, where it goes on after the limit or Ctrl+C: librdkafka repeats a commit until a coordinator
+    """Commit in a thread, where it continues after the limit or Ctrl+C: librdkafka repeats a commit until a coordinator
     answers. Raises YakError (`timed-out`)."""
     done = in_thread(commit)
     if not wait([done], limit_s).done:
@@ -250,7 +250,7 @@ class Consumer:
         """The source of records; public for the asynchronous consumer, which waits for it in a thread."""
         self._reset = auto_offset_reset
         self._is_subscribed = False
-        forks.made[self] = Consumer._leave_to_parent
+        forks.open_clients[self] = Consumer._leave_to_parent
 
     def subscribe(
         self,

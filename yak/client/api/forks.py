@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-made: WeakKeyDictionary[Any, Callable[[Any], Any]] = WeakKeyDictionary()
-"""All clients, producers and consumers that this process has made, and what closes one and returns librdkafka's handle."""
+open_clients: WeakKeyDictionary[Any, Callable[[Any], Any]] = WeakKeyDictionary()
+"""All clients, producers and consumers of this process, and what closes one and returns librdkafka's handle."""
 
 
 def _in_child() -> None:
-    if made:
+    if open_clients:
         from ctypes import py_object, pythonapi
 
-        for each, leave_to_parent in list(made.items()):
+        for each, leave_to_parent in list(open_clients.items()):
             pythonapi.Py_IncRef(py_object(leave_to_parent(each)))
 
 

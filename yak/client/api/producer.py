@@ -194,7 +194,7 @@ class Producer:
         self._thread.start()
         self._end = weakref.finalize(self, _forgotten, self._handle, stop)
         self._stop = stop
-        forks.made[self] = Producer._leave_to_parent
+        forks.open_clients[self] = Producer._leave_to_parent
 
     def send(
         self,

@@ -133,9 +133,9 @@ class AsyncProducer:
                 await self._loop.wait_through(in_thread(lambda: producer.abandon(grace_s)))
 
 
-def require_first(made: object, what: str) -> None:
-    """Refuse to enter a block again: what the first one made would stay open. Raises UsageError (`usage`)."""
-    if made is not None:
+def require_first(opened: object, what: str) -> None:
+    """Refuse to enter a block again: what the first one opened would stay open. Raises UsageError (`usage`)."""
+    if opened is not None:
         raise bad_argument(
             f"this {what} has begun already", "it has one async with block", f"make a {what} for each block"
         )
